@@ -1,0 +1,1 @@
+//! Grammars and matching of topics, filters and queue names.

@@ -1,0 +1,41 @@
+//! Message handlers as plain functions.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+pub mod address;
+pub mod broker;
+pub mod delivery;
+pub mod extract;
+mod failure;
+pub mod handler;
+pub mod headers;
+pub mod message;
+mod mount;
+mod outcome;
+pub mod policy;
+mod pump;
+pub mod registration;
+pub mod settle;
+pub mod settlement;
+pub mod state;
+pub mod stats;
+
+pub use delivery::Delivery;
+pub use extract::Extract;
+pub use failure::Failure;
+pub use headers::HeaderValue;
+pub use message::Message;
+pub use outcome::IntoOutcome;
+pub use outcome::Outcome;
+pub use settle::AckError;
+pub use settle::Settle;
+
+pub use bytes::Bytes;
+pub use bytestring::ByteString;
+
+#[cfg(feature = "macros")]
+pub use ruststream_macros::Failure;
+#[cfg(feature = "macros")]
+pub use ruststream_macros::subscriber;
+
+#[doc(hidden)]
+pub mod __private;

@@ -1,0 +1,1 @@
+//! How a delivery is settled. Pure: no clock, no I/O, no async.
