@@ -20,9 +20,15 @@ pub mod settlement;
 pub mod state;
 pub mod stats;
 
+#[cfg(feature = "cbor")]
+pub use codec::Cbor;
+#[cfg(feature = "json")]
+pub use codec::Decoded;
 pub use codec::IntoMessage;
 #[cfg(feature = "json")]
 pub use codec::Json;
+#[cfg(feature = "msgpack")]
+pub use codec::MsgPack;
 pub use delivery::Delivery;
 pub use extract::Attempt;
 pub use extract::Extract;
