@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod address;
+pub mod batch;
 pub mod broker;
 pub mod codec;
 pub mod delivery;
@@ -13,6 +14,7 @@ pub mod message;
 mod mount;
 mod outcome;
 pub mod policy;
+mod publisher;
 mod pump;
 pub mod registration;
 pub mod settle;
@@ -20,6 +22,7 @@ pub mod settlement;
 pub mod state;
 pub mod stats;
 
+pub use batch::Batch;
 #[cfg(feature = "cbor")]
 pub use codec::Cbor;
 #[cfg(feature = "json")]
@@ -38,6 +41,8 @@ pub use headers::HeaderValue;
 pub use message::Message;
 pub use outcome::IntoOutcome;
 pub use outcome::Outcome;
+pub use publisher::Publish;
+pub use publisher::Publisher;
 pub use settle::AckError;
 pub use settle::Settle;
 

@@ -8,17 +8,22 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::batch::Ledger;
 use crate::broker::Sink;
 use crate::delivery::Delivery;
+use crate::publisher::Brokers;
 use crate::registration::Requirements;
 use crate::state::StateMap;
 
 pub use attempt::Attempt;
+pub use combined::ExtractOptional;
+pub(crate) use combined::absorb;
 pub use rejection::Rejection;
 pub(crate) use rejection::RejectionKind;
 pub use shared::State;
 
 mod attempt;
+mod combined;
 mod raw;
 mod rejection;
 mod shared;
@@ -80,11 +85,37 @@ pub trait Extract: Sized + Send {
 pub struct Incoming<'a> {
     pub(crate) deliveries: &'a mut [Delivery],
     pub(crate) scope: &'a Scope,
+    /// Where the outcomes of a batch's items go; `None` for a single delivery.
+    pub(crate) ledger: Option<&'a Arc<Ledger>>,
 }
 
 impl<'a> Incoming<'a> {
+    /// One delivery.
     pub(crate) fn new(deliveries: &'a mut [Delivery], scope: &'a Scope) -> Self {
-        Self { deliveries, scope }
+        Self {
+            deliveries,
+            scope,
+            ledger: None,
+        }
+    }
+
+    /// A batch, whose items answer to `ledger`, which was [`reset`](Ledger::reset) for it.
+    pub(crate) fn batch(
+        deliveries: &'a mut [Delivery],
+        scope: &'a Scope,
+        ledger: &'a Arc<Ledger>,
+    ) -> Self {
+        Self {
+            deliveries,
+            scope,
+            ledger: Some(ledger),
+        }
+    }
+
+    /// Whether it is a batch, which a handler takes as [`Batch`](crate::Batch).
+    #[must_use]
+    pub fn is_batch(&self) -> bool {
+        self.ledger.is_some()
     }
 
     /// The delivery; of a batch, its first.
@@ -106,8 +137,26 @@ pub(crate) struct Scope {
     pub(crate) state: StateMap,
     /// The sink of the mount point's own broker.
     pub(crate) sink: Arc<dyn Sink>,
+    /// Every named broker of the application.
+    pub(crate) brokers: Brokers,
     /// Cancelled when the application begins to stop.
     pub(crate) shutdown: CancellationToken,
+}
+
+impl Scope {
+    pub(crate) fn new(
+        state: StateMap,
+        sink: Arc<dyn Sink>,
+        brokers: Brokers,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self {
+            state,
+            sink,
+            brokers,
+            shutdown,
+        }
+    }
 }
 
 #[cfg(test)]
