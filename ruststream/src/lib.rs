@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod broker;
+pub mod codec;
 pub mod delivery;
 pub mod extract;
 mod failure;
@@ -19,8 +20,13 @@ pub mod settlement;
 pub mod state;
 pub mod stats;
 
+pub use codec::IntoMessage;
+#[cfg(feature = "json")]
+pub use codec::Json;
 pub use delivery::Delivery;
+pub use extract::Attempt;
 pub use extract::Extract;
+pub use extract::State;
 pub use failure::Failure;
 pub use headers::HeaderValue;
 pub use message::Message;
