@@ -6,17 +6,20 @@ pub mod broker;
 pub mod codec;
 pub mod delivery;
 pub mod extract;
+mod clock;
 mod failure;
 pub mod handler;
 pub mod headers;
 pub mod message;
 mod mount;
 mod outcome;
+mod dead_letter;
 pub mod policy;
 mod pump;
 pub mod registration;
 pub mod settle;
 pub mod settlement;
+mod settler;
 pub mod state;
 pub mod stats;
 
@@ -34,6 +37,7 @@ pub use outcome::IntoOutcome;
 pub use outcome::Outcome;
 pub use settle::AckError;
 pub use settle::Settle;
+pub use settler::Settler;
 
 pub use bytes::Bytes;
 pub use bytestring::ByteString;

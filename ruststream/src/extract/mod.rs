@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::broker::Sink;
 use crate::delivery::Delivery;
 use crate::registration::Requirements;
+use crate::settler::Posts;
+use crate::settler::Right;
 use crate::state::StateMap;
 
 pub use attempt::Attempt;
@@ -80,11 +82,13 @@ pub trait Extract: Sized + Send {
 pub struct Incoming<'a> {
     pub(crate) deliveries: &'a mut [Delivery],
     pub(crate) scope: &'a Scope,
+    /// Set when an argument takes the right to settle.
+    pub(crate) right: Option<Arc<Right>>,
 }
 
 impl<'a> Incoming<'a> {
     pub(crate) fn new(deliveries: &'a mut [Delivery], scope: &'a Scope) -> Self {
-        Self { deliveries, scope }
+        Self { deliveries, scope, right: None }
     }
 
     /// The delivery; of a batch, its first.
@@ -98,6 +102,16 @@ impl<'a> Incoming<'a> {
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.scope.state.get()
     }
+
+    /// Take the right to settle out of the delivery; the pump keeps a share to take it back.
+    pub(crate) fn settle_by_hand(&mut self) -> Arc<Right> {
+        let right = self.right.get_or_insert_with(|| {
+            let delivery = &mut self.deliveries[0];
+            let posts = Arc::clone(&self.scope.posts);
+            Arc::new(Right::new(delivery.id, delivery.token.take(), posts))
+        });
+        Arc::clone(right)
+    }
 }
 
 /// What a mount point offers its extractors besides the delivery.
@@ -108,6 +122,8 @@ pub(crate) struct Scope {
     pub(crate) sink: Arc<dyn Sink>,
     /// Cancelled when the application begins to stop.
     pub(crate) shutdown: CancellationToken,
+    /// Where settlers speak to the pump.
+    pub(crate) posts: Arc<Posts>,
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ impl Fixture {
                 state: StateMap::default(),
                 sink: Arc::new(Nowhere),
                 shutdown: CancellationToken::new(),
+                posts: Arc::default(),
             },
         }
     }
