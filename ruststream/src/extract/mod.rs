@@ -13,6 +13,8 @@ use crate::broker::Sink;
 use crate::delivery::Delivery;
 use crate::publisher::Brokers;
 use crate::registration::Requirements;
+use crate::settler::Posts;
+use crate::settler::Right;
 use crate::state::StateMap;
 
 pub use attempt::Attempt;
@@ -87,6 +89,8 @@ pub struct Incoming<'a> {
     pub(crate) scope: &'a Scope,
     /// Where the outcomes of a batch's items go; `None` for a single delivery.
     pub(crate) ledger: Option<&'a Arc<Ledger>>,
+    /// Set when an argument takes the right to settle.
+    pub(crate) right: Option<Arc<Right>>,
 }
 
 impl<'a> Incoming<'a> {
@@ -96,6 +100,7 @@ impl<'a> Incoming<'a> {
             deliveries,
             scope,
             ledger: None,
+            right: None,
         }
     }
 
@@ -109,6 +114,7 @@ impl<'a> Incoming<'a> {
             deliveries,
             scope,
             ledger: Some(ledger),
+            right: None,
         }
     }
 
@@ -129,6 +135,16 @@ impl<'a> Incoming<'a> {
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.scope.state.get()
     }
+
+    /// Take the right to settle out of the delivery; the pump keeps a share to take it back.
+    pub(crate) fn settle_by_hand(&mut self) -> Arc<Right> {
+        let right = self.right.get_or_insert_with(|| {
+            let delivery = &mut self.deliveries[0];
+            let posts = Arc::clone(&self.scope.posts);
+            Arc::new(Right::new(delivery.id, delivery.token.take(), posts))
+        });
+        Arc::clone(right)
+    }
 }
 
 /// What a mount point offers its extractors besides the delivery.
@@ -141,6 +157,8 @@ pub(crate) struct Scope {
     pub(crate) brokers: Brokers,
     /// Cancelled when the application begins to stop.
     pub(crate) shutdown: CancellationToken,
+    /// Where settlers speak to the pump.
+    pub(crate) posts: Arc<Posts>,
 }
 
 impl Scope {
@@ -149,12 +167,14 @@ impl Scope {
         sink: Arc<dyn Sink>,
         brokers: Brokers,
         shutdown: CancellationToken,
+        posts: Arc<Posts>,
     ) -> Self {
         Self {
             state,
             sink,
             brokers,
             shutdown,
+            posts,
         }
     }
 }

@@ -34,6 +34,7 @@ impl Fixture {
                 Arc::new(Nowhere),
                 Brokers::default(),
                 CancellationToken::new(),
+                Arc::default(),
             ),
         }
     }
