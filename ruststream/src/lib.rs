@@ -2,19 +2,21 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod address;
+pub mod batch;
 pub mod broker;
+mod clock;
 pub mod codec;
+mod dead_letter;
 pub mod delivery;
 pub mod extract;
-mod clock;
 mod failure;
 pub mod handler;
 pub mod headers;
 pub mod message;
 mod mount;
 mod outcome;
-mod dead_letter;
 pub mod policy;
+mod publisher;
 mod pump;
 pub mod registration;
 pub mod settle;
@@ -23,9 +25,16 @@ mod settler;
 pub mod state;
 pub mod stats;
 
+pub use batch::Batch;
+#[cfg(feature = "cbor")]
+pub use codec::Cbor;
+#[cfg(feature = "json")]
+pub use codec::Decoded;
 pub use codec::IntoMessage;
 #[cfg(feature = "json")]
 pub use codec::Json;
+#[cfg(feature = "msgpack")]
+pub use codec::MsgPack;
 pub use delivery::Delivery;
 pub use extract::Attempt;
 pub use extract::Extract;
@@ -35,6 +44,8 @@ pub use headers::HeaderValue;
 pub use message::Message;
 pub use outcome::IntoOutcome;
 pub use outcome::Outcome;
+pub use publisher::Publish;
+pub use publisher::Publisher;
 pub use settle::AckError;
 pub use settle::Settle;
 pub use settler::Settler;

@@ -186,6 +186,21 @@ pub enum Arrival {
 
 /// Where messages are published.
 pub trait Sink: Send + Sync + fmt::Debug {
+    /// Whether `to` can be published to at all, asked before anything is sent. A protocol with
+    /// wildcards refuses them here, since its server would end the connection.
+    ///
+    /// # Errors
+    ///
+    /// A permanent error with the reason; by default for an empty address only.
+    fn check_address(&self, to: &str) -> Result<(), PublishError> {
+        if to.is_empty() {
+            return Err(PublishError::permanent(
+                "the address to publish to is empty",
+            ));
+        }
+        Ok(())
+    }
+
     /// Publish `message` to `to` and have the broker confirm it.
     fn publish(&self, to: ByteString, message: Message) -> Publishing;
 
