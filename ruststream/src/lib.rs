@@ -2,30 +2,38 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod address;
+pub mod app;
 pub mod broker;
+pub mod config;
 pub mod delivery;
+pub mod describe;
+pub mod error;
 pub mod extract;
 mod failure;
 pub mod handler;
 pub mod headers;
 pub mod message;
-mod mount;
+pub mod mount;
 mod outcome;
 pub mod policy;
 mod pump;
 pub mod registration;
+pub mod registry;
 pub mod settle;
 pub mod settlement;
 pub mod state;
 pub mod stats;
 
+pub use app::App;
 pub use delivery::Delivery;
+pub use error::Error;
 pub use extract::Extract;
 pub use failure::Failure;
 pub use headers::HeaderValue;
 pub use message::Message;
 pub use outcome::IntoOutcome;
 pub use outcome::Outcome;
+pub use registry::Registry;
 pub use settle::AckError;
 pub use settle::Settle;
 
