@@ -4,6 +4,7 @@
 pub mod address;
 pub mod app;
 pub mod broker;
+pub mod codec;
 pub mod config;
 pub mod delivery;
 pub mod describe;
@@ -25,9 +26,14 @@ pub mod state;
 pub mod stats;
 
 pub use app::App;
+pub use codec::IntoMessage;
+#[cfg(feature = "json")]
+pub use codec::Json;
 pub use delivery::Delivery;
 pub use error::Error;
+pub use extract::Attempt;
 pub use extract::Extract;
+pub use extract::State;
 pub use failure::Failure;
 pub use headers::HeaderValue;
 pub use message::Message;

@@ -124,7 +124,7 @@ impl Capabilities {
 }
 
 /// What becomes of a delivery that is returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Returns {
     /// It comes again and the broker counts (AMQP 1.0, quorum queues).

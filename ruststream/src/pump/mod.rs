@@ -1,5 +1,7 @@
 //! One pump per mount point: deliveries in, outcomes out.
 
+pub(crate) mod core;
+
 use std::sync::Arc;
 use std::time::Duration;
 

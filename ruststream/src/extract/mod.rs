@@ -4,17 +4,58 @@
 //! state. Extraction is synchronous, happens in the handler's slot just before it runs, and owns
 //! what it takes (usually a share of the message, never a copy of it).
 
-use std::borrow::Cow;
-use std::fmt;
+use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
+use crate::broker::Sink;
 use crate::delivery::Delivery;
 use crate::registration::Requirements;
+use crate::state::StateMap;
+
+pub use attempt::Attempt;
+pub use rejection::Rejection;
+pub(crate) use rejection::RejectionKind;
+pub use shared::State;
+
+mod attempt;
+mod raw;
+mod rejection;
+mod shared;
 
 /// A handler argument.
 ///
 /// Several of one kind may be taken, in any order. To write an own extractor implement
 /// [`extract`](Extract::extract), and [`requires`](Extract::requires) when it needs state that
-/// [`App::check`](crate::App::check) should ask for.
+/// [`App::check`](crate::App::check) should ask for, or belongs to one message.
+///
+/// # Examples
+///
+/// An extractor of one's own, made of two others. What it refuses to take is never retried:
+///
+/// ```
+/// use ruststream::Extract;
+/// use ruststream::Json;
+/// use ruststream::extract::Incoming;
+/// use ruststream::extract::Rejection;
+/// use ruststream::registration::Requirements;
+///
+/// struct Signed<T>(T);
+///
+/// impl<T: serde::de::DeserializeOwned + Send> Extract for Signed<T> {
+///     fn extract(from: &mut Incoming<'_>) -> Result<Self, Rejection> {
+///         if from.delivery().headers().first("signature").is_none() {
+///             return Err(Rejection::undecodable("header `signature` is missing"));
+///         }
+///         let Json(value) = Json::extract(from)?;
+///         Ok(Self(value))
+///     }
+///
+///     fn requires(needs: &mut Requirements) {
+///         Json::<T>::requires(needs);
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `#[subscriber]` handler argument",
     label = "does not implement `Extract`",
@@ -54,7 +95,7 @@ impl<'a> Incoming<'a> {
 
     /// Shared state of type `T`, if the application has it.
     #[must_use]
-    pub fn state<T: Send + Sync + 'static>(&self) -> Option<std::sync::Arc<T>> {
+    pub fn state<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.scope.state.get()
     }
 }
@@ -62,52 +103,12 @@ impl<'a> Incoming<'a> {
 /// What a mount point offers its extractors besides the delivery.
 #[derive(Debug)]
 pub(crate) struct Scope {
-    pub(crate) state: crate::state::StateMap,
-    pub(crate) sink: std::sync::Arc<dyn crate::broker::Sink>,
+    pub(crate) state: StateMap,
+    /// The sink of the mount point's own broker.
+    pub(crate) sink: Arc<dyn Sink>,
     /// Cancelled when the application begins to stop.
-    pub(crate) shutdown: tokio_util::sync::CancellationToken,
+    pub(crate) shutdown: CancellationToken,
 }
 
-/// Why a delivery could not be given to its handler.
-#[derive(Clone, Debug)]
-pub struct Rejection {
-    pub(crate) kind: RejectionKind,
-    pub(crate) reason: Cow<'static, str>,
-}
-
-/// What a rejection means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RejectionKind {
-    /// Nobody can ever take it: the decode path (spec C8).
-    Undecodable,
-    /// This attempt failed: the failure path (spec C8).
-    Failed,
-}
-
-impl Rejection {
-    /// The payload can never be taken by this handler: never retried (spec C8).
-    #[must_use]
-    #[cold]
-    pub fn undecodable(reason: impl fmt::Display) -> Self {
-        Self {
-            kind: RejectionKind::Undecodable,
-            reason: Cow::Owned(reason.to_string()),
-        }
-    }
-
-    /// It cannot be taken now: a failed attempt, like an `Err` of the handler.
-    #[must_use]
-    #[cold]
-    pub fn failed(reason: impl fmt::Display) -> Self {
-        Self {
-            kind: RejectionKind::Failed,
-            reason: Cow::Owned(reason.to_string()),
-        }
-    }
-
-    /// The reason, as it appears on a dead letter.
-    #[must_use]
-    pub fn reason(&self) -> &str {
-        &self.reason
-    }
-}
+#[cfg(test)]
+pub(crate) mod testing;
