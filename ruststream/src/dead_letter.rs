@@ -39,7 +39,12 @@ pub(crate) struct Death<'a> {
 
 /// A retry copy of `delivery` to `to`. `bare` leaves out what only diagnoses: a broker may have
 /// refused the message because of it (spec C5).
-pub(crate) fn retry_copy(delivery: &Delivery, handler: &ByteString, to: ByteString, bare: bool) -> Copy {
+pub(crate) fn retry_copy(
+    delivery: &Delivery,
+    handler: &ByteString,
+    to: ByteString,
+    bare: bool,
+) -> Copy {
     let mut set = HeaderMap::new();
     set.append(names::RETRY_COUNT, delivery.attempt());
     set.append(names::HANDLER, handler.clone());
@@ -49,7 +54,13 @@ pub(crate) fn retry_copy(delivery: &Delivery, handler: &ByteString, to: ByteStri
             set.append(names::ID, format!("{:032x}", fastrand::u128(..)));
         }
     }
-    Copy { original: Arc::clone(&delivery.native), to, kind: CopyKind::Retry, set, without: DEAD }
+    Copy {
+        original: Arc::clone(&delivery.native),
+        to,
+        kind: CopyKind::Retry,
+        set,
+        without: DEAD,
+    }
 }
 
 /// A dead letter of `delivery` to `to`. Without a death it goes as it arrived
@@ -68,7 +79,13 @@ pub(crate) fn dead_letter(delivery: &Delivery, to: ByteString, death: Option<&De
     }
     // A second death replaces the first one whole: without an error of its own, the earlier error must not stay.
     let without = if death.is_some() { DEAD } else { &[] };
-    Copy { original: Arc::clone(&delivery.native), to, kind: CopyKind::DeadLetter, set, without }
+    Copy {
+        original: Arc::clone(&delivery.native),
+        to,
+        kind: CopyKind::DeadLetter,
+        set,
+        without,
+    }
 }
 
 /// Cut to the longest error, on a character boundary.
@@ -93,11 +110,20 @@ mod tests {
     }
 
     fn death<'a>(error: Option<&'a str>, handler: &'a ByteString) -> Death<'a> {
-        Death { reason: Reason::Error, error, handler, at: "2026-01-02T03:04:05Z".to_owned() }
+        Death {
+            reason: Reason::Error,
+            error,
+            handler,
+            at: "2026-01-02T03:04:05Z".to_owned(),
+        }
     }
 
     fn pairs(message: &Message) -> Vec<(String, HeaderValue)> {
-        message.headers().iter().map(|(name, value)| (name.to_owned(), value.clone())).collect()
+        message
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect()
     }
 
     // spec: A47 M47 C2 C27
@@ -115,43 +141,82 @@ mod tests {
             (names::HANDLER, HeaderValue::from("fulfil")),
             (names::TOPIC, HeaderValue::from("orders")),
         ];
-        assert_eq!(pairs(&copy.message()), expected.map(|(name, value)| (name.to_owned(), value)));
+        assert_eq!(
+            pairs(&copy.message()),
+            expected.map(|(name, value)| (name.to_owned(), value))
+        );
     }
 
     // spec: C27
     #[test]
     fn the_first_copy_gives_an_id_to_a_message_without_one_and_later_copies_keep_it() {
-        let first = retry_copy(&delivery(Message::new("x")), &"fulfil".into(), "orders".into(), false).message();
-        let id = first.headers().first(names::ID).cloned().expect("it has an id");
-        let second = retry_copy(&delivery(first), &"fulfil".into(), "orders".into(), false).message();
+        let first = retry_copy(
+            &delivery(Message::new("x")),
+            &"fulfil".into(),
+            "orders".into(),
+            false,
+        )
+        .message();
+        let id = first
+            .headers()
+            .first(names::ID)
+            .cloned()
+            .expect("it has an id");
+        let second =
+            retry_copy(&delivery(first), &"fulfil".into(), "orders".into(), false).message();
         assert_eq!(second.headers().all(names::ID).collect::<Vec<_>>(), [&id]);
     }
 
     // spec: C27
     #[test]
     fn a_copy_of_a_copy_keeps_the_first_topic() {
-        let first = retry_copy(&delivery(Message::new("x")), &"fulfil".into(), "orders.retry".into(), false).message();
+        let first = retry_copy(
+            &delivery(Message::new("x")),
+            &"fulfil".into(),
+            "orders.retry".into(),
+            false,
+        )
+        .message();
         let mut second = Delivery::new(Arc::new(Native::new("orders.retry", first)), None);
         second.attempt = 4;
         assert_eq!(second.address(), "orders");
         let third = retry_copy(&second, &"fulfil".into(), "orders.retry".into(), false).message();
-        assert_eq!(third.headers().first(names::TOPIC), Some(&HeaderValue::from("orders")));
+        assert_eq!(
+            third.headers().first(names::TOPIC),
+            Some(&HeaderValue::from("orders"))
+        );
     }
 
     // spec: C2
     #[test]
     fn a_retry_of_a_replayed_dead_letter_is_a_plain_retry() {
         let handler = "fulfil".into();
-        let dead = dead_letter(&delivery(Message::new("x")), "dead".into(), Some(&death(Some("no stock"), &handler))).message();
+        let dead = dead_letter(
+            &delivery(Message::new("x")),
+            "dead".into(),
+            Some(&death(Some("no stock"), &handler)),
+        )
+        .message();
         let copy = retry_copy(&delivery(dead), &handler, "orders".into(), false).message();
-        assert!(DEAD.iter().all(|name| copy.headers().first(name).is_none()), "{copy:?}");
+        assert!(
+            DEAD.iter().all(|name| copy.headers().first(name).is_none()),
+            "{copy:?}"
+        );
     }
 
     // spec: A51 M43 C2 C10
     #[test]
     fn a_dead_letter_is_the_message_as_it_arrived_with_the_reasons_appended() {
-        let message = Message::new("x").with_header("tenant", "a").with_header(names::RETRY_COUNT, 2).with_priority(5);
-        let dead = dead_letter(&delivery(message), "dead".into(), Some(&death(Some("no stock"), &"fulfil".into()))).message();
+        let message = Message::new("x")
+            .with_header("tenant", "a")
+            .with_header(names::RETRY_COUNT, 2)
+            .with_priority(5);
+        let dead = dead_letter(
+            &delivery(message),
+            "dead".into(),
+            Some(&death(Some("no stock"), &"fulfil".into())),
+        )
+        .message();
         assert_eq!(dead.payload().as_ref(), b"x");
         assert_eq!(dead.priority(), Some(5));
         let expected = [
@@ -164,15 +229,24 @@ mod tests {
             (names::DEAD_HANDLER, HeaderValue::from("fulfil")),
             (names::DEAD_AT, HeaderValue::from("2026-01-02T03:04:05Z")),
         ];
-        assert_eq!(pairs(&dead), expected.map(|(name, value)| (name.to_owned(), value)));
+        assert_eq!(
+            pairs(&dead),
+            expected.map(|(name, value)| (name.to_owned(), value))
+        );
     }
 
     // spec: C10
     #[test]
     fn a_second_death_replaces_the_first() {
         let handler = "fulfil".into();
-        let once = dead_letter(&delivery(Message::new("x")), "dead".into(), Some(&death(Some("no stock"), &handler))).message();
-        let twice = dead_letter(&delivery(once), "dead".into(), Some(&death(None, &handler))).message();
+        let once = dead_letter(
+            &delivery(Message::new("x")),
+            "dead".into(),
+            Some(&death(Some("no stock"), &handler)),
+        )
+        .message();
+        let twice =
+            dead_letter(&delivery(once), "dead".into(), Some(&death(None, &handler))).message();
         assert_eq!(twice.headers().all(names::DEAD_REASON).count(), 1);
         assert_eq!(twice.headers().first(names::DEAD_ERROR), None);
     }
@@ -181,8 +255,17 @@ mod tests {
     #[test]
     fn an_error_is_cut_to_a_kibibyte_on_a_character_boundary() {
         let error = "é".repeat(600);
-        let dead = dead_letter(&delivery(Message::new("x")), "dead".into(), Some(&death(Some(&error), &"fulfil".into()))).message();
-        let text = dead.headers().first(names::DEAD_ERROR).and_then(HeaderValue::as_str).map(str::to_owned);
+        let dead = dead_letter(
+            &delivery(Message::new("x")),
+            "dead".into(),
+            Some(&death(Some(&error), &"fulfil".into())),
+        )
+        .message();
+        let text = dead
+            .headers()
+            .first(names::DEAD_ERROR)
+            .and_then(HeaderValue::as_str)
+            .map(str::to_owned);
         assert_eq!(text, Some("é".repeat(512)));
         let odd = format!("a{error}");
         assert_eq!(cut(&odd).len(), 1023);
@@ -191,10 +274,19 @@ mod tests {
     // spec: C11
     #[test]
     fn expiry_and_retain_do_not_reach_a_dead_letter() {
-        let message = Message::new("x").with_time_to_live(std::time::Duration::from_secs(2)).retained();
+        let message = Message::new("x")
+            .with_time_to_live(std::time::Duration::from_secs(2))
+            .retained();
         let dead = dead_letter(&delivery(message.clone()), "dead".into(), None).message();
         assert_eq!((dead.time_to_live(), dead.is_retained()), (None, false));
-        let copy = retry_copy(&delivery(message), &"fulfil".into(), "orders".into(), true).message();
-        assert_eq!((copy.time_to_live().map(|ttl| ttl.as_secs()), copy.is_retained()), (Some(2), false));
+        let copy =
+            retry_copy(&delivery(message), &"fulfil".into(), "orders".into(), true).message();
+        assert_eq!(
+            (
+                copy.time_to_live().map(|ttl| ttl.as_secs()),
+                copy.is_retained()
+            ),
+            (Some(2), false)
+        );
     }
 }

@@ -3,22 +3,27 @@
 
 pub mod address;
 pub mod batch;
+pub mod app;
 pub mod broker;
-pub mod codec;
-pub mod delivery;
-pub mod extract;
 mod clock;
+pub mod codec;
+mod dead_letter;
+pub mod config;
+pub mod delivery;
+pub mod describe;
+pub mod error;
+pub mod extract;
 mod failure;
 pub mod handler;
 pub mod headers;
 pub mod message;
-mod mount;
+pub mod mount;
 mod outcome;
-mod dead_letter;
 pub mod policy;
 mod publisher;
 mod pump;
 pub mod registration;
+pub mod registry;
 pub mod settle;
 pub mod settlement;
 mod settler;
@@ -30,12 +35,14 @@ pub use batch::Batch;
 pub use codec::Cbor;
 #[cfg(feature = "json")]
 pub use codec::Decoded;
+pub use app::App;
 pub use codec::IntoMessage;
 #[cfg(feature = "json")]
 pub use codec::Json;
 #[cfg(feature = "msgpack")]
 pub use codec::MsgPack;
 pub use delivery::Delivery;
+pub use error::Error;
 pub use extract::Attempt;
 pub use extract::Extract;
 pub use extract::State;
@@ -46,6 +53,7 @@ pub use outcome::IntoOutcome;
 pub use outcome::Outcome;
 pub use publisher::Publish;
 pub use publisher::Publisher;
+pub use registry::Registry;
 pub use settle::AckError;
 pub use settle::Settle;
 pub use settler::Settler;

@@ -1,7 +1,7 @@
 //! Settling by hand.
 
-use std::fmt;
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -100,14 +100,20 @@ impl Settler {
             return Err(AckError::Closed);
         };
         let (answer, answered) = oneshot::channel();
-        self.right.posts.push(Post { id: self.right.id, claim, said: Said::Outcome(outcome, answer) });
+        self.right.posts.push(Post {
+            id: self.right.id,
+            claim,
+            said: Said::Outcome(outcome, answer),
+        });
         answered.await.unwrap_or(Err(AckError::Closed))
     }
 }
 
 impl Extract for Settler {
     fn extract(from: &mut Incoming<'_>) -> Result<Self, Rejection> {
-        Ok(Self { right: from.settle_by_hand() })
+        Ok(Self {
+            right: from.settle_by_hand(),
+        })
     }
 
     fn requires(needs: &mut Requirements) {
@@ -119,7 +125,11 @@ impl Extract for Settler {
 impl Drop for Settler {
     fn drop(&mut self) {
         if let Some(claim) = self.right.claim() {
-            self.right.posts.push(Post { id: self.right.id, claim, said: Said::Nothing });
+            self.right.posts.push(Post {
+                id: self.right.id,
+                claim,
+                said: Said::Nothing,
+            });
         }
     }
 }
@@ -144,12 +154,19 @@ pub(crate) struct Claim(pub(crate) Option<Token>);
 
 impl Right {
     pub(crate) fn new(id: u32, token: Option<Token>, posts: Arc<Posts>) -> Self {
-        Self { id, claim: Mutex::new(Some(Claim(token))), posts }
+        Self {
+            id,
+            claim: Mutex::new(Some(Claim(token))),
+            posts,
+        }
     }
 
     /// Take the right, if nobody has used it.
     pub(crate) fn claim(&self) -> Option<Claim> {
-        self.claim.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.claim
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 }
 

@@ -4,6 +4,11 @@
 //! its protocol's words. Everything else (attempts, caps, delays, dead letters) is decided before
 //! it is asked.
 
+#[cfg(feature = "memory")]
+#[cfg_attr(docsrs, doc(cfg(feature = "memory")))]
+pub mod memory;
+mod table;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,6 +29,9 @@ use crate::settle::AckError;
 use crate::settle::Disposition;
 use crate::settle::Settle;
 use crate::settle::Token;
+
+pub use table::from_env;
+pub use table::from_url;
 
 /// A future on the heap.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -87,10 +87,10 @@ pub trait Extract: Sized + Send {
 pub struct Incoming<'a> {
     pub(crate) deliveries: &'a mut [Delivery],
     pub(crate) scope: &'a Scope,
-    /// Where the outcomes of a batch's items go; `None` for a single delivery.
-    pub(crate) ledger: Option<&'a Arc<Ledger>>,
     /// Set when an argument takes the right to settle.
     pub(crate) right: Option<Arc<Right>>,
+    /// Where the outcomes of a batch's items go; `None` for a single delivery.
+    pub(crate) ledger: Option<&'a Arc<Ledger>>,
 }
 
 impl<'a> Incoming<'a> {
@@ -99,8 +99,8 @@ impl<'a> Incoming<'a> {
         Self {
             deliveries,
             scope,
-            ledger: None,
             right: None,
+            ledger: None,
         }
     }
 
@@ -113,8 +113,8 @@ impl<'a> Incoming<'a> {
         Self {
             deliveries,
             scope,
-            ledger: Some(ledger),
             right: None,
+            ledger: Some(ledger),
         }
     }
 
@@ -167,14 +167,13 @@ impl Scope {
         sink: Arc<dyn Sink>,
         brokers: Brokers,
         shutdown: CancellationToken,
-        posts: Arc<Posts>,
     ) -> Self {
         Self {
             state,
             sink,
             brokers,
             shutdown,
-            posts,
+            posts: Arc::default(),
         }
     }
 }

@@ -34,7 +34,6 @@ impl Fixture {
                 Arc::new(Nowhere),
                 Brokers::default(),
                 CancellationToken::new(),
-                Arc::default(),
             ),
         }
     }

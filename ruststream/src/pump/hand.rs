@@ -25,7 +25,10 @@ impl Shell {
     /// A settler spoke, or was dropped unused.
     pub(super) fn posted(&mut self, post: Post) {
         let Post { id, claim, said } = post;
-        let running = self.lanes.iter().position(|lane| lane.by_hand.is_some() && lane.first_id() == Some(id));
+        let running = self
+            .lanes
+            .iter()
+            .position(|lane| lane.by_hand.is_some() && lane.first_id() == Some(id));
         match (running, said) {
             (Some(index), Said::Outcome(outcome, answer)) => {
                 // The handler goes on without its delivery: its verdict will say nothing.
@@ -34,7 +37,9 @@ impl Shell {
                 if let Some(due) = lane.deadline.take() {
                     self.deadlines.remove(&(due, id));
                 }
-                let Some(mut delivery) = lane.deliveries.pop() else { return };
+                let Some(mut delivery) = lane.deliveries.pop() else {
+                    return;
+                };
                 delivery.token = claim.0;
                 let mut care = Box::new(Care::new(delivery));
                 care.settler = Some(answer);
@@ -50,7 +55,9 @@ impl Shell {
                 }
             }
             (None, said) => {
-                let Some(mut care) = self.care.get_mut(id as usize).and_then(Option::take) else { return };
+                let Some(mut care) = self.care.get_mut(id as usize).and_then(Option::take) else {
+                    return;
+                };
                 self.deadlines.retain(|(_, other)| *other != id);
                 care.delivery.token = claim.0;
                 care.right = None;
@@ -67,11 +74,18 @@ impl Shell {
 
     /// Take the right back from a settler that has not spoken.
     pub(super) fn take_back(&self, id: Id, right: &Right) -> Option<Claim> {
-        right.claim().or_else(|| self.pump.scope.posts.recall_unused(id))
+        right
+            .claim()
+            .or_else(|| self.pump.scope.posts.recall_unused(id))
     }
 
     /// The handler has returned; its settler may still speak, from wherever it is, until `deadline`.
-    pub(super) fn wait_for_settler(&mut self, delivery: Delivery, right: Arc<Right>, deadline: Option<Elapsed>) {
+    pub(super) fn wait_for_settler(
+        &mut self,
+        delivery: Delivery,
+        right: Arc<Right>,
+        deadline: Option<Elapsed>,
+    ) {
         let id = delivery.id;
         let deadline = deadline.or_else(|| {
             let timeout = self.pump.mount.policy.timeout?;
@@ -87,8 +101,16 @@ impl Shell {
 
     /// Nothing is said to the broker: the delivery stays unsettled (spec A14, M12).
     pub(super) fn left_without_outcome(&mut self, id: Id, delivery: Delivery) {
-        let plan = if delivery.settled { Plan::Nothing } else { Plan::Leave };
-        let decision = Decision { plan, refused: false, reason: None };
+        let plan = if delivery.settled {
+            Plan::Nothing
+        } else {
+            Plan::Leave
+        };
+        let decision = Decision {
+            plan,
+            refused: false,
+            reason: None,
+        };
         self.apply_in_care(id, Box::new(Care::new(delivery)), decision, Tally::None);
     }
 

@@ -8,6 +8,7 @@ use std::task::Waker;
 
 use futures_util::task::AtomicWaker;
 
+use crate::batch::Ledger;
 use crate::delivery::Delivery;
 use crate::handler::Slot;
 use crate::settler::Right;
@@ -24,6 +25,8 @@ pub(super) struct Lane {
     pub(super) by_hand: Option<Arc<Right>>,
     /// Its settler was dropped unused while the handler runs on.
     pub(super) is_unused: bool,
+    /// The outcomes of a batch.
+    pub(super) ledger: Arc<Ledger>,
     pub(super) deadline: Option<Elapsed>,
     /// The key that `ordered_by` gave, while the lane is busy.
     pub(super) key: Option<u64>,
@@ -39,10 +42,14 @@ impl Lane {
             deliveries: Vec::with_capacity(1),
             by_hand: None,
             is_unused: false,
+            ledger: Arc::default(),
             deadline: None,
             key: None,
             span: None,
-            waker: Waker::from(Arc::new(LaneWaker { index, ready: Arc::clone(ready) })),
+            waker: Waker::from(Arc::new(LaneWaker {
+                index,
+                ready: Arc::clone(ready),
+            })),
             is_busy: false,
         }
     }
@@ -57,7 +64,10 @@ pub(super) struct Ready {
 
 impl Ready {
     pub(super) fn new(lanes: usize) -> Self {
-        Self { lanes: (0..lanes.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(), pump: AtomicWaker::new() }
+        Self {
+            lanes: (0..lanes.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            pump: AtomicWaker::new(),
+        }
     }
 
     pub(super) fn register(&self, waker: &Waker) {

@@ -4,6 +4,7 @@
 //! the handlers and the publishes, all in one task, and owns the clock. A delivery stays in the
 //! pump's hands until it is settled, so that neither a panic nor a timeout of its handler loses it.
 
+mod batch;
 pub(crate) mod core;
 mod hand;
 mod lane;
@@ -87,6 +88,8 @@ impl Pump {
 
 impl fmt::Debug for Pump {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pump").field("mount", &self.mount.name).finish_non_exhaustive()
+        f.debug_struct("Pump")
+            .field("mount", &self.mount.name)
+            .finish_non_exhaustive()
     }
 }

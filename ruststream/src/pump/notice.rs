@@ -17,7 +17,10 @@ impl Notice {
     /// It happened: returns how many times since it was last said, when it is time to say it.
     pub(super) fn due(&mut self, now: Elapsed) -> Option<u64> {
         self.unsaid += 1;
-        if self.last.is_some_and(|last| now.saturating_sub(last) < INTERVAL) {
+        if self
+            .last
+            .is_some_and(|last| now.saturating_sub(last) < INTERVAL)
+        {
             return None;
         }
         self.last = Some(now);
@@ -48,7 +51,9 @@ mod tests {
     #[test]
     fn a_warning_comes_at_once_then_once_a_minute_with_a_count() {
         let mut notice = Notice::default();
-        let said: Vec<_> = (0..121).map(|second| notice.due(Duration::from_secs(second))).collect();
+        let said: Vec<_> = (0..121)
+            .map(|second| notice.due(Duration::from_secs(second)))
+            .collect();
         assert_eq!(said[0], Some(1));
         assert_eq!(said[60], Some(60));
         assert_eq!(said[120], Some(60));

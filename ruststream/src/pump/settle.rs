@@ -48,7 +48,15 @@ pub(super) struct Care {
 
 impl Care {
     pub(super) fn new(delivery: Delivery) -> Self {
-        Self { delivery, tally: Tally::None, reason: None, error: None, answer: None, settler: None, right: None }
+        Self {
+            delivery,
+            tally: Tally::None,
+            reason: None,
+            error: None,
+            answer: None,
+            settler: None,
+            right: None,
+        }
     }
 
     pub(super) fn tell(&mut self, answer: Result<(), AckError>) {
@@ -73,7 +81,12 @@ impl Tally {
         match plan {
             Plan::Settle(Disposition::Accept) if is_ack => Self::Acked,
             Plan::Settle(_) => Self::Dropped,
-            Plan::Return { .. } | Plan::Publish { copy: CopyKind::Retry, .. } | Plan::Wait { .. } => Self::Retried,
+            Plan::Return { .. }
+            | Plan::Publish {
+                copy: CopyKind::Retry,
+                ..
+            }
+            | Plan::Wait { .. } => Self::Retried,
             Plan::Publish { .. } | Plan::Leave | Plan::Nothing => Self::None,
         }
     }
@@ -81,7 +94,14 @@ impl Tally {
 
 impl Shell {
     /// Do what was decided for a delivery whose handler is done.
-    pub(super) fn apply(&mut self, id: Id, mut delivery: Delivery, decision: Decision, is_ack: bool, error: Option<&str>) {
+    pub(super) fn apply(
+        &mut self,
+        id: Id,
+        mut delivery: Delivery,
+        decision: Decision,
+        is_ack: bool,
+        error: Option<&str>,
+    ) {
         let tally = Tally::of(&decision.plan, is_ack);
         let Plan::Settle(_) = decision.plan else {
             let mut care = Care::new(delivery);
@@ -90,7 +110,12 @@ impl Shell {
             return self.apply_in_care(id, Box::new(care), decision, tally);
         };
         // The common case keeps nothing: the message can be let go before the broker is told.
-        let step = self.core.handle_plan(id, decision.plan, super::core::Elapsed::ZERO, super::core::Elapsed::ZERO);
+        let step = self.core.handle_plan(
+            id,
+            decision.plan,
+            super::core::Elapsed::ZERO,
+            super::core::Elapsed::ZERO,
+        );
         let token = delivery.token.take();
         match (step, token) {
             (Step::Settle(how), Some(token)) => {
@@ -99,7 +124,10 @@ impl Shell {
                     Poll::Ready(result) => {
                         let step = self.core.handle_settled(id, result);
                         self.count(tally, result);
-                        debug_assert!(matches!(step, Step::Forget | Step::Stale), "a plain settlement ends the delivery");
+                        debug_assert!(
+                            matches!(step, Step::Forget | Step::Stale),
+                            "a plain settlement ends the delivery"
+                        );
                     }
                     Poll::Pending => self.tallies[id as usize] = tally,
                 }
@@ -110,7 +138,13 @@ impl Shell {
     }
 
     /// As [`apply`](Self::apply), for a delivery that is kept until it is over.
-    pub(super) fn apply_in_care(&mut self, id: Id, mut care: Box<Care>, decision: Decision, tally: Tally) {
+    pub(super) fn apply_in_care(
+        &mut self,
+        id: Id,
+        mut care: Box<Care>,
+        decision: Decision,
+        tally: Tally,
+    ) {
         care.tally = tally;
         let pace = crate::settlement::pace::pause(care.delivery.attempt);
         self.care[id as usize] = Some(care);
@@ -146,7 +180,9 @@ impl Shell {
     }
 
     fn settle(&mut self, id: Id, how: Disposition) -> Option<Step> {
-        let token = self.care[id as usize].as_mut().and_then(|care| care.delivery.token.take());
+        let token = self.care[id as usize]
+            .as_mut()
+            .and_then(|care| care.delivery.token.take());
         let Some(token) = token else {
             return Some(self.core.handle_settled(id, Err(AckError::Stale)));
         };
@@ -188,22 +224,35 @@ impl Shell {
         match publishing {
             Publishing::Done(result) => Some(self.published_step(id, what, result)),
             Publishing::Pending(publish) => {
-                self.publishes.push(Box::pin(async move { (id, what, publish.await) }));
+                self.publishes
+                    .push(Box::pin(async move { (id, what, publish.await) }));
                 None
             }
         }
     }
 
     /// A publish ended.
-    pub(super) fn published(&mut self, id: Id, what: What, result: Result<Published, PublishError>) {
+    pub(super) fn published(
+        &mut self,
+        id: Id,
+        what: What,
+        result: Result<Published, PublishError>,
+    ) {
         let step = self.published_step(id, what, result);
         self.carry_out(id, step);
     }
 
-    fn published_step(&mut self, id: Id, what: What, result: Result<Published, PublishError>) -> Step {
+    fn published_step(
+        &mut self,
+        id: Id,
+        what: What,
+        result: Result<Published, PublishError>,
+    ) -> Step {
         let result = match result {
             // Somebody must read a retry copy; a dead letter may wait for nobody (spec C25).
-            Ok(Published::Unread) if what == What::Copy(CopyKind::Retry) || self.pump.mount.policy.keep_unread => {
+            Ok(Published::Unread)
+                if what == What::Copy(CopyKind::Retry) || self.pump.mount.policy.keep_unread =>
+            {
                 Err(PublishError::transient("nobody subscribes to it"))
             }
             result => result,
@@ -216,7 +265,11 @@ impl Shell {
             Err(error) => {
                 self.pump.counters.failed_copies.add(1);
                 self.warn_of_failed_publish(id, what, &error);
-                Err(if error.is_transient() { Failure::Passing } else { Failure::Permanent })
+                Err(if error.is_transient() {
+                    Failure::Passing
+                } else {
+                    Failure::Permanent
+                })
             }
         };
         let now = self.now();
@@ -241,7 +294,12 @@ impl Shell {
         match kind {
             CopyKind::Retry => {
                 let to = self.retry_target(&care.delivery)?;
-                Ok(dead_letter::retry_copy(&care.delivery, &mount.name, to, bare))
+                Ok(dead_letter::retry_copy(
+                    &care.delivery,
+                    &mount.name,
+                    to,
+                    bare,
+                ))
             }
             CopyKind::DeadLetter => {
                 let Some(to) = mount.policy.dead_letter.clone() else {
@@ -263,15 +321,19 @@ impl Shell {
             RetryTo::Own => Ok(self.pump.mount.address.clone()),
             RetryTo::Topic(topic) => Ok(topic.clone()),
             RetryTo::With(topic_of) => {
-                let topic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| topic_of(delivery).into_owned()))
-                    .map_err(|_| PublishError::permanent("`retry_topic_with` panicked"))?;
+                let topic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    topic_of(delivery).into_owned()
+                }))
+                .map_err(|_| PublishError::permanent("`retry_topic_with` panicked"))?;
                 Ok(ByteString::from(topic))
             }
         }
     }
 
     fn leave(&mut self, id: Id) {
-        let Some(mut care) = self.care[id as usize].take() else { return };
+        let Some(mut care) = self.care[id as usize].take() else {
+            return;
+        };
         if let Some(token) = care.delivery.token.take() {
             self.pump.source.leave(token);
             self.pump.counters.stuck.add(1);
@@ -283,7 +345,9 @@ impl Shell {
 
     /// The delivery is over.
     pub(super) fn forget(&mut self, id: Id, result: Result<(), AckError>) {
-        let Some(mut care) = self.care.get_mut(id as usize).and_then(Option::take) else { return };
+        let Some(mut care) = self.care.get_mut(id as usize).and_then(Option::take) else {
+            return;
+        };
         self.count(care.tally, result);
         care.tell(result);
     }

@@ -63,6 +63,9 @@ pub(super) struct Shell {
     pub(super) free: Vec<usize>,
     pub(super) ready: Arc<Ready>,
     pub(super) waiting: Waiting,
+    /// A batch that waits for more items, and until when.
+    pub(super) forming: Vec<Delivery>,
+    pub(super) forming_until: Option<Elapsed>,
     pub(super) publishes: FuturesUnordered<Outgoing>,
     /// When handlers are out of time.
     pub(super) deadlines: BTreeSet<(Elapsed, Id)>,
@@ -70,6 +73,9 @@ pub(super) struct Shell {
     pub(super) phase: Phase,
     /// The window is 1 until a first delivery shows that no crash loop is at work (spec C24).
     is_narrow: bool,
+    /// A delivery taken while every lane was busy: the source is looked at all the same, so that a
+    /// lost connection is seen.
+    pub(super) stash: Option<Delivery>,
     has_ended: bool,
     /// Deliveries left unsettled for good on this connection (spec C15).
     pub(super) stuck: u64,
@@ -80,7 +86,10 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    #[expect(clippy::disallowed_methods, reason = "the pump's shell owns the clock and the timer")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the pump's shell owns the clock and the timer"
+    )]
     pub(super) fn new(pump: Pump) -> Self {
         let policy = &pump.mount.policy;
         let capabilities = pump.mount.capabilities;
@@ -109,15 +118,20 @@ impl Shell {
             facts,
             care: Vec::new(),
             tallies: Vec::new(),
-            lanes: (0..lanes).map(|index| Lane::new(slot(), index, &ready)).collect(),
+            lanes: (0..lanes)
+                .map(|index| Lane::new(slot(), index, &ready))
+                .collect(),
             free: (0..lanes).rev().collect(),
             ready,
             waiting: Waiting::default(),
+            forming: Vec::new(),
+            forming_until: None,
             publishes: FuturesUnordered::new(),
             deadlines: BTreeSet::new(),
             notices: Notices::default(),
             phase: Phase::Running,
             is_narrow: false,
+            stash: None,
             has_ended: false,
             stuck: 0,
             unfinished: 0,
@@ -180,7 +194,10 @@ impl Shell {
     fn poll_publishes(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
         while !self.publishes.is_empty() {
-            let Poll::Ready(Some((id, what, result))) = Pin::new(&mut self.publishes).poll_next(cx) else { break };
+            let Poll::Ready(Some((id, what, result))) = Pin::new(&mut self.publishes).poll_next(cx)
+            else {
+                break;
+            };
             self.published(id, what, result);
             progress = true;
         }
@@ -203,13 +220,24 @@ impl Shell {
         if !self.waiting.is_empty() {
             progress |= self.start_waiting();
         }
+        if !self.forming.is_empty() && self.is_draining() {
+            progress |= self.start_forming();
+        }
         progress
     }
 
     fn poll_arrivals(&mut self, cx: &mut Context<'_>, budget: &mut usize) -> bool {
         let mut progress = false;
-        while *budget > 0 && !self.free.is_empty() && !self.has_ended {
-            let Poll::Ready(arrival) = self.pump.source.poll_next(cx) else { break };
+        if !self.free.is_empty()
+            && let Some(delivery) = self.stash.take()
+        {
+            self.route(delivery);
+            progress = true;
+        }
+        while *budget > 0 && self.stash.is_none() && !self.has_ended {
+            let Poll::Ready(arrival) = self.pump.source.poll_next(cx) else {
+                break;
+            };
             progress = true;
             *budget -= 1;
             match arrival {
@@ -224,7 +252,9 @@ impl Shell {
 
     /// Take what is due, then arm the timer for what is next. Whether anything was due.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(next) = self.next_timer() else { return false };
+        let Some(next) = self.next_timer() else {
+            return false;
+        };
         let now = self.now();
         if next > now {
             if self.armed != Some(next) {
@@ -247,12 +277,25 @@ impl Shell {
             self.deadlines.pop_first();
             self.timed_out(id);
         }
+        if self.forming_until.is_some_and(|until| until <= now) {
+            self.start_forming();
+        }
         true
     }
 
     fn next_timer(&self) -> Option<Elapsed> {
         let deadline = self.deadlines.first().map(|(due, _)| *due);
-        [self.core.next_timer(), deadline, self.phase.next_timer()].into_iter().flatten().min()
+        // A batch that is due and finds no free lane starts when one is freed, not by a timer.
+        let batch = self.forming_until.filter(|_| !self.free.is_empty());
+        [
+            self.core.next_timer(),
+            deadline,
+            batch,
+            self.phase.next_timer(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn connected(&mut self, epoch: u32) {
@@ -264,8 +307,14 @@ impl Shell {
             "receiving"
         );
         self.pump.health.set(Health::Up);
-        self.is_narrow = self.facts.cap.is_some() && self.facts.returns == Returns::Counted && !self.facts.settled;
-        let window = if self.is_narrow { 1 } else { self.pump.mount.policy.prefetch };
+        self.is_narrow = self.facts.cap.is_some()
+            && self.facts.returns == Returns::Counted
+            && !self.facts.settled;
+        let window = if self.is_narrow {
+            1
+        } else {
+            self.pump.mount.policy.prefetch
+        };
         self.pump.source.set_window(window);
     }
 
@@ -277,10 +326,14 @@ impl Shell {
             %error,
             "connection lost; what was unsettled is delivered again"
         );
-        self.pump.health.set(Health::Down { reason: error.to_string() });
+        self.pump.health.set(Health::Down {
+            reason: error.to_string(),
+        });
         self.stuck = 0;
         self.is_narrow = false;
         self.waiting.discard_unsettled();
+        self.stash.take_if(|delivery| delivery.token.is_some());
+        self.forming.retain(|delivery| delivery.token.is_none());
         for id in self.core.handle_disconnected() {
             self.forget(id, Err(AckError::Stale));
         }
@@ -293,9 +346,23 @@ impl Shell {
             self.is_narrow = false;
             self.pump.source.set_window(self.pump.mount.policy.prefetch);
         }
-        if self.facts.cap.is_some_and(|cap| delivery.attempt > cap.get()) {
+        if self
+            .facts
+            .cap
+            .is_some_and(|cap| delivery.attempt > cap.get())
+        {
             self.spent_on_arrival(delivery);
-            return;
+        } else if self.free.is_empty() {
+            self.stash = Some(delivery);
+        } else {
+            self.route(delivery);
+        }
+    }
+
+    /// Give a delivery to a lane, or have it wait for its turn. A lane is free.
+    fn route(&mut self, delivery: Delivery) {
+        if let Some(batch) = self.pump.mount.policy.batch {
+            return self.join_batch(delivery, batch);
         }
         match self.pump.mount.policy.ordered_by {
             None => self.start(delivery, None),
@@ -318,11 +385,18 @@ impl Shell {
     }
 
     fn start_in_order(&mut self, delivery: Delivery, key_of: fn(&Delivery) -> u64) {
-        let key = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| key_of(&delivery))) {
+        let key = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| key_of(&delivery)))
+        {
             Ok(key) => key,
             Err(panic) => {
                 let id = self.admit(&delivery);
-                return self.failed(id, delivery, Reason::Panic, None, &super::verdict::panic_text(&*panic));
+                return self.failed(
+                    id,
+                    delivery,
+                    Reason::Panic,
+                    None,
+                    &super::verdict::panic_text(&*panic),
+                );
             }
         };
         if self.is_at_work(key) || self.waiting.has(key) {
@@ -336,7 +410,10 @@ impl Shell {
         let mut progress = false;
         while !self.free.is_empty() {
             let lanes = &self.lanes;
-            let Some((key, delivery)) = self.waiting.next(|key| lanes.iter().any(|lane| lane.key == Some(key))) else {
+            let Some((key, delivery)) = self
+                .waiting
+                .next(|key| lanes.iter().any(|lane| lane.key == Some(key)))
+            else {
                 break;
             };
             self.start(delivery, Some(key));
@@ -363,7 +440,10 @@ impl Shell {
     fn start(&mut self, mut delivery: Delivery, key: Option<u64>) {
         let id = self.admit(&delivery);
         delivery.id = id;
-        let index = self.free.pop().expect("deliveries are taken only while a lane is free");
+        let index = self
+            .free
+            .pop()
+            .expect("deliveries are taken only while a lane is free");
         let span = self.span(&delivery);
         let lane = &mut self.lanes[index];
         lane.deliveries.push(delivery);
@@ -372,7 +452,8 @@ impl Shell {
         let entered = span.as_ref().map(tracing::Span::enter);
         let mut incoming = Incoming::new(&mut lane.deliveries, &self.pump.scope);
         let slot = &mut lane.slot;
-        let started = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| slot.start(&mut incoming)));
+        let started =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| slot.start(&mut incoming)));
         let right = incoming.right.take();
         drop(entered);
         lane.span = span;
@@ -390,7 +471,7 @@ impl Shell {
     }
 
     /// Poll the handler of a lane.
-    fn run(&mut self, index: usize) {
+    pub(super) fn run(&mut self, index: usize) {
         let lane = &mut self.lanes[index];
         let entered = lane.span.as_ref().map(tracing::Span::enter);
         let slot = &mut lane.slot;
@@ -406,17 +487,21 @@ impl Shell {
 
     /// The handler's time runs from its first poll; a handler that is done by then needs no timer.
     fn arm_deadline(&mut self, index: usize) {
-        let Some(timeout) = self.pump.mount.policy.timeout else { return };
+        let Some(timeout) = self.pump.mount.policy.timeout else {
+            return;
+        };
         if self.lanes[index].deadline.is_some() {
             return;
         }
-        let Some(id) = self.lanes[index].first_id() else { return };
+        let Some(id) = self.lanes[index].first_id() else {
+            return;
+        };
         let due = self.now().saturating_add(timeout);
         self.lanes[index].deadline = Some(due);
         self.deadlines.insert((due, id));
     }
 
-    fn span(&self, delivery: &Delivery) -> Option<tracing::Span> {
+    pub(super) fn span(&self, delivery: &Delivery) -> Option<tracing::Span> {
         if !tracing::enabled!(tracing::Level::INFO) {
             return None;
         }

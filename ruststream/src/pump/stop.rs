@@ -50,9 +50,10 @@ impl Shell {
         let drain = self.pump.stop.drain;
         self.phase = Phase::Draining(now.saturating_add(drain));
         self.pump.source.stop();
-        self.core.handle_stop(now, now.saturating_add(drain.saturating_sub(FLUSH)));
+        self.core
+            .handle_stop(now, now.saturating_add(drain.saturating_sub(FLUSH)));
         if self.pump.mount.capabilities.releases {
-            while let Some(delivery) = self.waiting.pop() {
+            while let Some(delivery) = self.stash.take().or_else(|| self.waiting.pop()) {
                 let id = self.admit(&delivery);
                 let decision = crate::settlement::Decision {
                     plan: Plan::Settle(Disposition::Release),
@@ -76,7 +77,10 @@ impl Shell {
             match self.phase {
                 Phase::Running => return None,
                 Phase::Draining(until) => {
-                    let is_done = self.core.is_empty() && self.waiting.is_empty();
+                    let is_done = self.core.is_empty()
+                        && self.waiting.is_empty()
+                        && self.stash.is_none()
+                        && self.forming.is_empty();
                     if !is_done && self.now() < until {
                         return None;
                     }
@@ -105,25 +109,33 @@ impl Shell {
             if !self.lanes[index].is_busy {
                 continue;
             }
-            let claim = self.lanes[index].by_hand.as_ref().and_then(|right| right.claim());
+            let claim = self.lanes[index]
+                .by_hand
+                .as_ref()
+                .and_then(|right| right.claim());
             self.drop_future(index);
             drop(claim);
-            if let Some(released) = self.release(index) {
-                self.core.handle_abandoned(released.delivery.id);
+            for delivery in self.release_all(index) {
+                self.core.handle_abandoned(delivery.id);
                 self.unfinished += 1;
             }
         }
         for id in 0..self.care.len() {
-            let is_waiting = self.care[id].as_ref().is_some_and(|care| care.right.is_some());
+            let is_waiting = self.care[id]
+                .as_ref()
+                .is_some_and(|care| care.right.is_some());
             if is_waiting && let Some(care) = self.care[id].take() {
                 drop(care.right.and_then(|right| right.claim()));
                 self.core.handle_abandoned(care.delivery.id);
                 self.unfinished += 1;
             }
         }
-        while self.waiting.pop().is_some() {
+        while self.stash.take().or_else(|| self.waiting.pop()).is_some() {
             self.unfinished += 1;
         }
+        self.unfinished += self.forming.len();
+        self.forming.clear();
+        self.forming_until = None;
         self.deadlines.clear();
     }
 
@@ -131,7 +143,10 @@ impl Shell {
         for care in self.care.iter_mut().flatten() {
             care.tell(Err(AckError::Closed));
         }
-        let end = End { unfinished: self.unfinished, lost_copies: self.core.copies_at_risk() };
+        let end = End {
+            unfinished: self.unfinished,
+            lost_copies: self.core.copies_at_risk(),
+        };
         self.pump.health.set(Health::Stopped);
         if end.lost_copies > 0 {
             tracing::error!(

@@ -16,6 +16,8 @@ use crate::delivery::Delivery;
 use crate::extract::Rejection;
 use crate::extract::RejectionKind;
 use crate::handler::Verdict;
+use crate::message::Message;
+use crate::publisher;
 use crate::settlement::Decision;
 use crate::settlement::Facts;
 use crate::settlement::Reason;
@@ -45,10 +47,23 @@ pub(super) struct Trouble<'a> {
 impl Shell {
     /// The handler of a lane returned.
     pub(super) fn returned(&mut self, index: usize, verdict: Verdict) {
-        let Some(Released { mut delivery, right, is_unused, deadline }) = self.release(index) else { return };
+        if self.pump.mount.policy.batch.is_some() {
+            return self.batch_returned(index, &verdict);
+        }
+        let Some(Released {
+            mut delivery,
+            right,
+            is_unused,
+            deadline,
+        }) = self.release(index)
+        else {
+            return;
+        };
         let id = delivery.id;
         match (verdict, right) {
-            (Verdict::Failed(failed), None) => self.failed(id, delivery, Reason::Error, failed.outcome, &failed.text),
+            (Verdict::Failed(failed), None) => {
+                self.failed(id, delivery, Reason::Error, failed.outcome, &failed.text)
+            }
             (Verdict::Failed(failed), Some(right)) => match self.take_back(id, &right) {
                 Some(claim) => {
                     delivery.token = claim.0;
@@ -56,26 +71,49 @@ impl Shell {
                 }
                 None => self.wait_for_settler(delivery, right, None),
             },
-            (Verdict::Done(_) | Verdict::Answer(_), None) if is_unused => self.left_without_outcome(id, delivery),
+            (Verdict::Done(_) | Verdict::Answer(_), None) if is_unused => {
+                self.left_without_outcome(id, delivery)
+            }
             (Verdict::Done(outcome), None) => self.done(id, delivery, outcome),
             (Verdict::Answer(message), None) => self.answered(id, delivery, message),
-            (Verdict::Done(_) | Verdict::Answer(_), Some(right)) => self.wait_for_settler(delivery, right, deadline),
+            (Verdict::Done(_) | Verdict::Answer(_), Some(right)) => {
+                self.wait_for_settler(delivery, right, deadline)
+            }
         }
     }
 
     /// An argument refused the delivery; the handler has not started.
     pub(super) fn rejected(&mut self, index: usize, rejection: &Rejection) {
-        let Some(Released { mut delivery, right, .. }) = self.release(index) else { return };
+        if self.pump.mount.policy.batch.is_some() {
+            return self.batch_rejected(index, rejection);
+        }
+        let Some(Released {
+            mut delivery,
+            right,
+            ..
+        }) = self.release(index)
+        else {
+            return;
+        };
         if let Some(right) = right {
-            delivery.token = self.take_back(delivery.id, &right).and_then(|claim| claim.0);
+            delivery.token = self
+                .take_back(delivery.id, &right)
+                .and_then(|claim| claim.0);
         }
         self.refused_by_argument(delivery.id, delivery, rejection);
     }
 
-    pub(super) fn refused_by_argument(&mut self, id: Id, delivery: Delivery, rejection: &Rejection) {
+    pub(super) fn refused_by_argument(
+        &mut self,
+        id: Id,
+        delivery: Delivery,
+        rejection: &Rejection,
+    ) {
         match rejection.kind {
             RejectionKind::Undecodable => self.undecodable(id, delivery, rejection.reason()),
-            RejectionKind::Failed => self.failed(id, delivery, Reason::Error, None, rejection.reason()),
+            RejectionKind::Failed => {
+                self.failed(id, delivery, Reason::Error, None, rejection.reason())
+            }
         }
     }
 
@@ -88,12 +126,20 @@ impl Shell {
     pub(super) fn timed_out(&mut self, id: Id) {
         let timeout = self.pump.mount.policy.timeout.unwrap_or_default();
         let text = format!("the handler did not finish within {timeout:?}");
-        if let Some(index) = self.lanes.iter().position(|lane| lane.is_busy && lane.first_id() == Some(id)) {
+        if let Some(index) = self
+            .lanes
+            .iter()
+            .position(|lane| lane.is_busy && lane.first_id() == Some(id))
+        {
             return self.interrupted(index, Reason::Timeout, &text);
         }
         // The handler has returned and left its settler somewhere.
-        let Some(Some(care)) = self.care.get_mut(id as usize) else { return };
-        let Some(claim) = care.right.take().and_then(|right| right.claim()) else { return };
+        let Some(Some(care)) = self.care.get_mut(id as usize) else {
+            return;
+        };
+        let Some(claim) = care.right.take().and_then(|right| right.claim()) else {
+            return;
+        };
         if let Some(mut care) = self.care[id as usize].take() {
             care.delivery.token = claim.0;
             self.failed(id, care.delivery, Reason::Timeout, None, &text);
@@ -103,9 +149,22 @@ impl Shell {
     /// The handler ends without a verdict: its future is dropped, its delivery is a failed attempt.
     fn interrupted(&mut self, index: usize, reason: Reason, text: &str) {
         // The right is taken back before the future is dropped: its settler must not speak any more.
-        let claim = self.lanes[index].by_hand.as_ref().and_then(|right| right.claim());
+        let claim = self.lanes[index]
+            .by_hand
+            .as_ref()
+            .and_then(|right| right.claim());
         self.drop_future(index);
-        let Some(Released { mut delivery, right, .. }) = self.release(index) else { return };
+        if self.pump.mount.policy.batch.is_some() {
+            return self.batch_interrupted(index, reason, text);
+        }
+        let Some(Released {
+            mut delivery,
+            right,
+            ..
+        }) = self.release(index)
+        else {
+            return;
+        };
         let id = delivery.id;
         if let Some(right) = right {
             match claim.or_else(|| self.take_back(id, &right)) {
@@ -119,36 +178,57 @@ impl Shell {
     pub(super) fn drop_future(&mut self, index: usize) {
         let slot = &mut self.lanes[index].slot;
         if catch_unwind(AssertUnwindSafe(|| slot.clear())).is_err() {
-            tracing::error!(ruststream.handler = &*self.pump.mount.name, "a handler panicked while it was dropped");
+            tracing::error!(
+                ruststream.handler = &*self.pump.mount.name,
+                "a handler panicked while it was dropped"
+            );
         }
     }
 
     /// Free a lane; returns what it worked on, unless a settler has taken that over.
-    pub(super) fn release(&mut self, index: usize) -> Option<Released> {
+    fn release(&mut self, index: usize) -> Option<Released> {
+        let lane = &mut self.lanes[index];
+        let right = lane.by_hand.take();
+        let is_unused = std::mem::take(&mut lane.is_unused);
+        let delivery = lane.deliveries.pop();
+        let deadline = self.free_lane(index, delivery.as_ref());
+        Some(Released {
+            delivery: delivery?,
+            right,
+            is_unused,
+            deadline,
+        })
+    }
+
+    /// Free a lane that worked on `first`; returns the deadline that is void now.
+    pub(super) fn free_lane(&mut self, index: usize, first: Option<&Delivery>) -> Option<Elapsed> {
         let lane = &mut self.lanes[index];
         lane.is_busy = false;
         lane.key = None;
         lane.span = None;
-        let right = lane.by_hand.take();
-        let is_unused = std::mem::take(&mut lane.is_unused);
-        let deadline = lane.deadline.take();
-        let delivery = lane.deliveries.pop();
+        lane.by_hand = None;
+        lane.is_unused = false;
         self.free.push(index);
-        let delivery = delivery?;
-        if let Some(due) = deadline {
-            self.deadlines.remove(&(due, delivery.id));
-        }
-        Some(Released { delivery, right, is_unused, deadline })
+        let deadline = lane.deadline.take()?;
+        self.deadlines.remove(&(deadline, first?.id));
+        Some(deadline)
     }
 
-    fn done(&mut self, id: Id, delivery: Delivery, outcome: Outcome) {
+    pub(super) fn done(&mut self, id: Id, delivery: Delivery, outcome: Outcome) {
         let decision = decide(outcome, None, &self.facts_of(&delivery));
         self.note_decision(&delivery, outcome, &decision);
         self.apply(id, delivery, decision, outcome == Outcome::Ack, None);
     }
 
     /// A failed attempt goes through the same decision as a retry (spec C8).
-    pub(super) fn failed(&mut self, id: Id, delivery: Delivery, reason: Reason, own: Option<Outcome>, text: &str) {
+    pub(super) fn failed(
+        &mut self,
+        id: Id,
+        delivery: Delivery,
+        reason: Reason,
+        own: Option<Outcome>,
+        text: &str,
+    ) {
         let trouble = Trouble { reason, own, text };
         let (outcome, decision) = self.decide_failed(&delivery, &trouble);
         self.note_decision(&delivery, outcome, &decision);
@@ -163,7 +243,8 @@ impl Shell {
             Reason::Timeout => (None, policy.on_timeout),
             _ => (trouble.own, policy.on_error),
         };
-        let outcome = failure::outcome(own, on, policy.backoff, delivery.attempt, fastrand::u32(..));
+        let outcome =
+            failure::outcome(own, on, policy.backoff, delivery.attempt, fastrand::u32(..));
         let decision = decide(outcome, Some(trouble.reason), &self.facts_of(delivery));
         tracing::debug!(
             ruststream.handler = &*self.pump.mount.name,
@@ -193,15 +274,15 @@ impl Shell {
         self.apply(id, delivery, decision, false, None);
     }
 
-    fn answered(&mut self, id: Id, delivery: Delivery, message: Box<crate::Message>) {
-        let to = self.pump.mount.policy.reply_to.clone();
-        let Some((to, message)) = crate::publisher::answer(&delivery, to, message) else {
+    fn answered(&mut self, id: Id, delivery: Delivery, message: Box<Message>) {
+        let declared = self.pump.mount.policy.reply_to.as_ref();
+        let Ok((to, message)) = publisher::answer(declared, &delivery, *message) else {
             self.warn_of_missing_reply_address();
             return self.done(id, delivery, Outcome::Ack);
         };
         let mut care = Care::new(delivery);
         care.tally = Tally::Acked;
-        care.answer = Some((to, message));
+        care.answer = Some((to, Box::new(message)));
         self.care[id as usize] = Some(Box::new(care));
         let now = self.now();
         let step = self.core.handle_answer(id, now);
@@ -220,8 +301,12 @@ impl Shell {
 
 /// What a panic said, where it said text.
 pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("the handler panicked with a value that is not text").to_owned()
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("the handler panicked with a value that is not text")
+        .to_owned()
 }
 
 impl Lane {

@@ -31,15 +31,25 @@ macro_rules! warn {
 
 impl Shell {
     /// Say what has to be said of a decision, and record it on the delivery's span.
-    pub(super) fn note_decision(&mut self, delivery: &Delivery, outcome: Outcome, decision: &Decision) {
+    pub(super) fn note_decision(
+        &mut self,
+        delivery: &Delivery,
+        outcome: Outcome,
+        decision: &Decision,
+    ) {
         if decision.refused && outcome != Outcome::Ack {
             self.pump.counters.unsupported.add(1);
             warn!(self, refused, warn, { ruststream.outcome = outcome.as_str(), },
                 "the protocol cannot express this outcome for the delivery; declare `max_attempts` or `dead_letter` to have retries as copies");
         }
         if outcome == Outcome::DeadLetter && !self.facts.dead_letter {
-            warn!(self, no_dead_letter, warn, {},
-                "a delivery was to be dead-lettered, but no `dead_letter` is declared: it was dropped");
+            warn!(
+                self,
+                no_dead_letter,
+                warn,
+                {},
+                "a delivery was to be dead-lettered, but no `dead_letter` is declared: it was dropped"
+            );
         }
         let is_given_up = matches!(decision.plan, Plan::Settle(_) | Plan::Nothing)
             && decision.reason.is_some()
@@ -63,18 +73,33 @@ impl Shell {
     }
 
     pub(super) fn warn_of_malformed_count(&mut self) {
-        warn!(self, malformed_count, warn, {},
-            "a retry-count header is not a count and was ignored");
+        warn!(
+            self,
+            malformed_count,
+            warn,
+            {},
+            "a retry-count header is not a count and was ignored"
+        );
     }
 
-    pub(super) fn warn_of_undecodable(&mut self, delivery: &Delivery, error: &str, outcome: Outcome) {
+    pub(super) fn warn_of_undecodable(
+        &mut self,
+        delivery: &Delivery,
+        error: &str,
+        outcome: Outcome,
+    ) {
         warn!(self, undecodable, warn, { ruststream.attempt = delivery.attempt, ruststream.outcome = outcome.as_str(), error, },
             "a payload could not be decoded");
     }
 
     pub(super) fn warn_of_missing_reply_address(&mut self) {
-        warn!(self, no_reply_address, warn, {},
-            "an answer had nowhere to go: the delivery names no reply address; declare `reply_to`");
+        warn!(
+            self,
+            no_reply_address,
+            warn,
+            {},
+            "an answer had nowhere to go: the delivery names no reply address; declare `reply_to`"
+        );
     }
 
     pub(super) fn warn_of_failed_settlement(&mut self, error: AckError) {
@@ -83,7 +108,14 @@ impl Shell {
     }
 
     pub(super) fn warn_of_unread_dead_letter(&mut self) {
-        let dead_letter = self.pump.mount.policy.dead_letter.as_deref().unwrap_or_default().to_owned();
+        let dead_letter = self
+            .pump
+            .mount
+            .policy
+            .dead_letter
+            .as_deref()
+            .unwrap_or_default()
+            .to_owned();
         warn!(self, unread, warn, { dead_letter, },
             "nobody reads the dead letter, so the broker kept nothing; add a persistent reader, or `mqtt(dead_letter_retain)`");
     }
@@ -101,7 +133,13 @@ impl Shell {
     pub(super) fn warn_of_failed_publish(&mut self, id: Id, what: What, error: &PublishError) {
         let to = match (what, self.care.get(id as usize).and_then(Option::as_ref)) {
             (What::Answer, Some(care)) => care.answer.as_ref().map(|(to, _)| to.to_string()),
-            (What::Copy(CopyKind::DeadLetter), _) => self.pump.mount.policy.dead_letter.as_ref().map(ToString::to_string),
+            (What::Copy(CopyKind::DeadLetter), _) => self
+                .pump
+                .mount
+                .policy
+                .dead_letter
+                .as_ref()
+                .map(ToString::to_string),
             _ => None,
         };
         let to = to.unwrap_or_else(|| self.pump.mount.address.to_string());
@@ -116,7 +154,10 @@ impl Shell {
     }
 
     fn span_of(&self, delivery: &Delivery) -> Option<&tracing::Span> {
-        let lane = self.lanes.iter().find(|lane| lane.first_id() == Some(delivery.id))?;
+        let lane = self
+            .lanes
+            .iter()
+            .find(|lane| lane.first_id() == Some(delivery.id))?;
         lane.span.as_ref()
     }
 }
