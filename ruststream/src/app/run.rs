@@ -27,6 +27,7 @@ use crate::error::ErrorKind;
 use crate::error::Problem;
 use crate::extract::Scope;
 use crate::mount::bind::Bound;
+use crate::publisher::Brokers;
 use crate::pump::End;
 use crate::pump::Pump;
 use crate::pump::Stop;
@@ -159,6 +160,8 @@ async fn start(plan: Plan, state: &StateMap) -> Result<Running, Error> {
         stop: stop.clone(),
         brokers: plan.brokers,
     };
+    let sinks = running.brokers.iter();
+    let brokers = Brokers::new(sinks.map(|(name, broker)| (name.as_str().into(), broker.sink())));
     let mut states = Vec::new();
     for (index, (mount, source)) in plan.mounts.into_iter().zip(sources).enumerate() {
         let state_of_mount = MountState::new(&mount.point);
@@ -167,11 +170,7 @@ async fn start(plan: Plan, state: &StateMap) -> Result<Running, Error> {
             mount: Arc::clone(&mount.point),
             source,
             sink: Arc::clone(&sink),
-            scope: Scope {
-                state: state.clone(),
-                sink,
-                shutdown: draining.clone(),
-            },
+            scope: Scope::new(state.clone(), sink, brokers.clone(), draining.clone()),
             counters: Arc::clone(&state_of_mount.counters),
             health: Arc::clone(&state_of_mount.health),
             stop: stop.clone(),
