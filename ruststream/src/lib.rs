@@ -32,6 +32,7 @@ pub mod stats;
 
 pub use app::App;
 pub use batch::Batch;
+pub use broker::PublishError;
 #[cfg(feature = "cbor")]
 pub use codec::Cbor;
 #[cfg(feature = "json")]

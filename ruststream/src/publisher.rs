@@ -37,7 +37,7 @@ use crate::message::Message;
 /// use ruststream::IntoMessage;
 /// use ruststream::Json;
 /// use ruststream::Publisher;
-/// use ruststream::broker::PublishError;
+/// use ruststream::PublishError;
 ///
 /// async fn announce(publisher: Publisher, order: Json<u64>) -> Result<(), PublishError> {
 ///     publisher.publish("orders.done", &order).await?;
