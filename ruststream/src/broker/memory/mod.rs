@@ -33,6 +33,13 @@
 mod bindings;
 mod consumer;
 mod entry;
+#[cfg_attr(
+    not(feature = "testing"),
+    expect(
+        unreachable_pub,
+        reason = "`observe` shows them, with the feature `testing`"
+    )
+)]
 mod events;
 mod faults;
 mod link;
@@ -347,5 +354,5 @@ impl Shared {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "testing"))]
 mod tests;
