@@ -326,7 +326,7 @@ pub struct Copy {
 }
 
 /// Which copy it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyKind {
     /// It comes back to a handler.
     Retry,
