@@ -13,7 +13,7 @@ use crate::duration::DurationError;
 use crate::registration::Form;
 use crate::text::Text;
 
-pub(crate) use rules::Declared;
+pub(crate) use rules::problems;
 
 mod rules;
 
