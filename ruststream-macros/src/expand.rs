@@ -61,7 +61,7 @@ pub(crate) fn registration(
         #[allow(deprecated)]
         const _: () = {
             #[allow(unused_imports)]
-            use #private::{ByItself as _, ByPolicy as _, ByReply as _, BySerialize as _, Fallback as _, Plain as _};
+            use #private::{ByItself as _, ByPolicy as _, ByMessage as _, BySerialize as _, Fallback as _, Plain as _};
             #constants
             #checks
             #private::inventory::submit! {
@@ -119,10 +119,10 @@ impl Runtime {
     ) -> TokenStream {
         let (first, last) = ends(about);
         let private = self.private(first);
-        let function = Ident::new(function, first);
+        let function = function.split("::").map(|part| Ident::new(part, first));
         let mut parentheses = Group::new(proc_macro2::Delimiter::Parenthesis, arguments);
         parentheses.set_span(last);
-        quote_spanned!(first=> #private::#function #parentheses)
+        quote_spanned!(first=> #private #(::#function)* #parentheses)
     }
 }
 
@@ -362,7 +362,7 @@ fn verdict(
     let about = about_return(signature);
     let done = if arguments.has("reply_to") {
         let span = ends(&about).0;
-        let answer = runtime.call(&about, "Answer", quote_spanned!(span=> &#value));
+        let answer = runtime.call(&about, "Answer::of", quote!(#value));
         quote_spanned!(span=> (&&#answer).verdict())
     } else {
         runtime.call(&about, "done", quote!(#value))
