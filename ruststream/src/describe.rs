@@ -126,7 +126,7 @@ impl MountDescription {
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (drain, origin) = &self.drain;
-        let drain = humantime::format_duration(*drain);
+        let drain = crate::duration::show(*drain);
         writeln!(f, "{}: drain {drain} ({origin})", self.app)?;
         for broker in &self.brokers {
             let BrokerDescription {

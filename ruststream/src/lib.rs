@@ -1,19 +1,28 @@
 //! Message handlers as plain functions.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[allow(
+    unused_extern_crates,
+    reason = "generated code names the crate from outside, in its own tests too"
+)]
+extern crate self as ruststream;
+
 pub mod address;
 pub mod app;
 pub mod batch;
 pub mod broker;
+mod check;
 mod clock;
 pub mod codec;
 pub mod config;
 mod dead_letter;
 pub mod delivery;
 pub mod describe;
+pub mod duration;
 pub mod error;
 pub mod extract;
 mod failure;
+mod finish;
 pub mod handler;
 pub mod headers;
 pub mod message;
@@ -29,6 +38,7 @@ pub mod settlement;
 mod settler;
 pub mod state;
 pub mod stats;
+mod text;
 
 pub use app::App;
 pub use batch::Batch;

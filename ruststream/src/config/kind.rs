@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use figment::value::Value;
 
+use crate::duration;
 use crate::policy::Backoff;
 use crate::policy::Delay;
 use crate::policy::OnDecode;
@@ -69,14 +70,14 @@ pub(crate) const TEXT: Kind<&'static str> = Kind {
 
 /// A span of time that is not zero.
 pub(crate) const PERIOD: Kind<Duration> = Kind {
-    allowed: "a time above zero, as in \"500ms\" or \"1m 30s\"",
+    allowed: "a time above zero, as in \"500ms\" or \"1m30s\"",
     read: |value| period(text(value)?).filter(|period| !period.is_zero()),
     show: show_period,
 };
 
 /// A span of time.
 pub(crate) const WAIT: Kind<Duration> = Kind {
-    allowed: "a time, as in \"0s\", \"500ms\" or \"1m 30s\"",
+    allowed: "a time, as in \"0s\", \"500ms\" or \"1m30s\"",
     read: |value| period(text(value)?),
     show: show_period,
 };
@@ -84,12 +85,7 @@ pub(crate) const WAIT: Kind<Duration> = Kind {
 /// Two spans of time, or one.
 pub(crate) const BACKOFF: Kind<Backoff> = Kind {
     allowed: "two times above zero, the lower first, as in \"100ms..30s\", or one, as in \"5s\"",
-    read: |value| {
-        let text = text(value)?;
-        let (first, max) = text.split_once("..").unwrap_or((text, text));
-        let (first, max) = (period(first.trim())?, period(max.trim())?);
-        (!first.is_zero() && first <= max).then_some(Backoff { first, max })
-    },
+    read: |value| duration::parse_backoff(text(value)?).ok(),
     show: |backoff| {
         if backoff.first == backoff.max {
             show_period(&backoff.first)
@@ -196,11 +192,11 @@ fn text(value: &Value) -> Option<&str> {
 }
 
 fn period(text: &str) -> Option<Duration> {
-    humantime::parse_duration(text).ok()
+    duration::parse(text).ok()
 }
 
 fn show_period(period: &Duration) -> String {
-    humantime::format_duration(*period).to_string()
+    duration::show(*period)
 }
 
 /// Text from outside in the form that attributes have. It is kept for the life of the process, each

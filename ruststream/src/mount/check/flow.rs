@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Findings;
+use crate::duration::show;
 use crate::mount::bind::Bound;
 use crate::policy::Delay;
 use crate::policy::OnDecode;
@@ -29,7 +30,6 @@ pub(super) fn check(mount: &Bound, drain: Duration, findings: &mut Findings) {
     if let Some(timeout) = policy.timeout
         && timeout > drain
     {
-        let show = |time| humantime::format_duration(time);
         findings.warning(
             mount
                 .problem_with(

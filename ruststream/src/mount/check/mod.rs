@@ -2,6 +2,7 @@
 
 mod broker;
 mod competition;
+mod declaration;
 mod flow;
 mod handler;
 mod loops;
@@ -32,6 +33,7 @@ impl Findings {
 /// Check all mount points that are to run together.
 pub(crate) fn check(mounts: &[Bound], state: &StateMap, drain: Duration, findings: &mut Findings) {
     for mount in mounts {
+        declaration::check(mount, findings);
         handler::check(mount, state, findings);
         flow::check(mount, drain, findings);
         broker::check(mount, findings);
