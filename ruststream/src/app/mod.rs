@@ -5,6 +5,10 @@ mod handle;
 mod plan;
 mod run;
 mod signal;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -172,8 +176,7 @@ impl App {
     }
 
     /// Choose from this registry instead of what is linked.
-    #[cfg(any(test, feature = "testing"))]
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the framework's own tests"))]
+    #[cfg(test)]
     pub(crate) fn registry(mut self, registry: Registry) -> Self {
         self.registry = registry;
         self

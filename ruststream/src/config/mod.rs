@@ -191,3 +191,6 @@ impl std::fmt::Debug for Config {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,7 +140,12 @@ enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Work {
     Return,
-    Publish { what: What, bare: bool, tries: u32, then: Option<Disposition> },
+    Publish {
+        what: What,
+        bare: bool,
+        tries: u32,
+        then: Option<Disposition>,
+    },
 }
 
 impl Core {
@@ -159,8 +164,16 @@ impl Core {
 
     /// A delivery of `size` payload bytes goes to its handler.
     pub(crate) fn insert(&mut self, settled: bool, size: usize) -> Id {
-        let right = if settled { Right::Settled } else { Right::Unsettled };
-        let entry = Some(Entry { stage: Stage::Running, right, size });
+        let right = if settled {
+            Right::Settled
+        } else {
+            Right::Unsettled
+        };
+        let entry = Some(Entry {
+            stage: Stage::Running,
+            right,
+            size,
+        });
         if let Some(id) = self.free.pop() {
             self.entries[id as usize] = entry;
             return id;
@@ -171,15 +184,23 @@ impl Core {
 
     /// The handler came to an outcome; `pace` is the pause of an immediate retry of this attempt.
     pub(crate) fn handle_plan(&mut self, id: Id, plan: Plan, pace: Duration, now: Elapsed) -> Step {
-        let Some(entry) = self.entry(id) else { return Step::Forget };
+        let Some(entry) = self.entry(id) else {
+            return Step::Forget;
+        };
         if entry.right == Right::Stale {
             return self.stale(id);
         }
         match plan {
             Plan::Settle(how) => self.settle(id, how),
             Plan::Return { pause } => self.pause(id, pause, Work::Return, now),
-            Plan::Publish { copy, pause, then } => self.pause(id, pause, Work::copy(copy, then), now),
-            Plan::Wait { delay, before, after } => self.wait(id, delay, before, after, pace, now),
+            Plan::Publish { copy, pause, then } => {
+                self.pause(id, pause, Work::copy(copy, then), now)
+            }
+            Plan::Wait {
+                delay,
+                before,
+                after,
+            } => self.wait(id, delay, before, after, pace, now),
             Plan::Leave => self.gone(id, Step::Leave),
             Plan::Nothing => self.gone(id, Step::Forget),
         }
@@ -187,18 +208,41 @@ impl Core {
 
     /// The handler returned an answer, to be published before the delivery is accepted (spec C28).
     pub(crate) fn handle_answer(&mut self, id: Id, now: Elapsed) -> Step {
-        let Some(entry) = self.entry(id) else { return Step::Forget };
+        let Some(entry) = self.entry(id) else {
+            return Step::Forget;
+        };
         if entry.right == Right::Stale {
             return self.stale(id);
         }
         let then = (entry.right == Right::Unsettled).then_some(Disposition::Accept);
-        let work = Work::Publish { what: What::Answer, bare: false, tries: 0, then };
+        let work = Work::Publish {
+            what: What::Answer,
+            bare: false,
+            tries: 0,
+            then,
+        };
         self.pause(id, Duration::ZERO, work, now)
     }
 
     /// A publish ended. `pace` as in [`handle_plan`](Self::handle_plan).
-    pub(crate) fn handle_published(&mut self, id: Id, result: Result<Published, Failure>, now: Elapsed) -> Step {
-        let Some(Entry { stage: Stage::Publishing(Work::Publish { what, bare, tries, then }), right, .. }) = self.entry(id) else {
+    pub(crate) fn handle_published(
+        &mut self,
+        id: Id,
+        result: Result<Published, Failure>,
+        now: Elapsed,
+    ) -> Step {
+        let Some(Entry {
+            stage:
+                Stage::Publishing(Work::Publish {
+                    what,
+                    bare,
+                    tries,
+                    then,
+                }),
+            right,
+            ..
+        }) = self.entry(id)
+        else {
             return Step::None;
         };
         if right == Right::Stale {
@@ -208,7 +252,12 @@ impl Core {
             (Ok(_), Some(how)) => self.settle(id, how),
             (Ok(_), None) => self.gone(id, Step::Forget),
             (Err(Failure::Passing), _) => {
-                let work = Work::Publish { what, bare, tries: tries.saturating_add(1), then };
+                let work = Work::Publish {
+                    what,
+                    bare,
+                    tries: tries.saturating_add(1),
+                    then,
+                };
                 self.sleep(id, Stage::Retrying(work), now + backoff(tries))
             }
             (Err(Failure::Permanent), _) => self.refused(id, what, bare, tries, then, now),
@@ -217,7 +266,9 @@ impl Core {
 
     /// A settlement ended.
     pub(crate) fn handle_settled(&mut self, id: Id, result: Result<(), AckError>) -> Step {
-        let Some(entry) = self.entry(id) else { return Step::None };
+        let Some(entry) = self.entry(id) else {
+            return Step::None;
+        };
         match (entry.stage, result) {
             (Stage::Settling, Err(AckError::Stale)) => self.stale(id),
             (Stage::Settling, _) => self.gone(id, Step::Forget),
@@ -243,7 +294,10 @@ impl Core {
                 continue;
             }
             entry.right = Right::Stale;
-            if matches!(entry.stage, Stage::Paused(_) | Stage::Retrying(_) | Stage::Waiting(_)) {
+            if matches!(
+                entry.stage,
+                Stage::Paused(_) | Stage::Retrying(_) | Stage::Waiting(_)
+            ) {
                 gone.push(id);
             }
         }
@@ -303,13 +357,17 @@ impl Core {
 
     /// Whether the delivery's connection is gone.
     pub(crate) fn is_stale(&self, id: Id) -> bool {
-        self.entry(id).is_some_and(|entry| entry.right == Right::Stale)
+        self.entry(id)
+            .is_some_and(|entry| entry.right == Right::Stale)
     }
 
     /// Whether a word to the broker is on its way for this delivery: it is seen through.
     pub(crate) fn is_being_settled(&self) -> bool {
         self.entries.iter().flatten().any(|entry| {
-            matches!(entry.stage, Stage::Settling | Stage::SettlingFirst(_) | Stage::Publishing(_))
+            matches!(
+                entry.stage,
+                Stage::Settling | Stage::SettlingFirst(_) | Stage::Publishing(_)
+            )
         })
     }
 
@@ -317,7 +375,13 @@ impl Core {
     pub(crate) fn copies_at_risk(&self) -> usize {
         let at_risk = |entry: &&Entry| {
             entry.right == Right::Settled
-                && matches!(entry.stage, Stage::Paused(_) | Stage::Publishing(_) | Stage::Retrying(_) | Stage::Waiting(_))
+                && matches!(
+                    entry.stage,
+                    Stage::Paused(_)
+                        | Stage::Publishing(_)
+                        | Stage::Retrying(_)
+                        | Stage::Waiting(_)
+                )
         };
         self.entries.iter().flatten().filter(at_risk).count()
     }
@@ -333,7 +397,10 @@ impl Core {
     }
 
     fn settle(&mut self, id: Id, how: Disposition) -> Step {
-        if self.entry(id).is_some_and(|entry| entry.right == Right::Settled) {
+        if self
+            .entry(id)
+            .is_some_and(|entry| entry.right == Right::Settled)
+        {
             return self.gone(id, Step::Forget);
         }
         self.set(id, Stage::Settling);
@@ -356,9 +423,13 @@ impl Core {
         pace: Duration,
         now: Elapsed,
     ) -> Step {
-        let Some(entry) = self.entry(id) else { return Step::Forget };
+        let Some(entry) = self.entry(id) else {
+            return Step::Forget;
+        };
         let due = now.saturating_add(delay);
-        let due = self.flush_at.map_or(due, |flush_at| due.min(flush_at.max(now)));
+        let due = self
+            .flush_at
+            .map_or(due, |flush_at| due.min(flush_at.max(now)));
         let has_room = self.waiting < self.limits.waiting
             && self.waiting_bytes.saturating_add(entry.size) <= self.limits.waiting_bytes;
         match (before, after) {
@@ -375,9 +446,18 @@ impl Core {
             (None, None) => self.work(id, Work::copy(CopyKind::Retry, None)),
             _ if self.held < self.limits.held => {
                 self.held += 1;
-                self.sleep(id, Stage::Waiting(Work::copy(CopyKind::Retry, Some(Disposition::Accept))), due)
+                self.sleep(
+                    id,
+                    Stage::Waiting(Work::copy(CopyKind::Retry, Some(Disposition::Accept))),
+                    due,
+                )
             }
-            _ => self.pause(id, pace, Work::copy(CopyKind::Retry, Some(Disposition::Accept)), now),
+            _ => self.pause(
+                id,
+                pace,
+                Work::copy(CopyKind::Retry, Some(Disposition::Accept)),
+                now,
+            ),
         }
     }
 
@@ -398,18 +478,42 @@ impl Core {
 
     /// The broker will never take it as it is (spec C5): once without diagnostic headers, then a
     /// retry copy as a dead letter, then the original stays where it is.
-    fn refused(&mut self, id: Id, what: What, bare: bool, tries: u32, then: Option<Disposition>, now: Elapsed) -> Step {
+    fn refused(
+        &mut self,
+        id: Id,
+        what: What,
+        bare: bool,
+        tries: u32,
+        then: Option<Disposition>,
+        now: Elapsed,
+    ) -> Step {
         if !bare && what != What::Answer {
-            return self.work(id, Work::Publish { what, bare: true, tries, then });
+            return self.work(
+                id,
+                Work::Publish {
+                    what,
+                    bare: true,
+                    tries,
+                    then,
+                },
+            );
         }
         if what == What::Copy(CopyKind::Retry) && self.limits.dead_letter {
             return self.work(id, Work::copy(CopyKind::DeadLetter, then));
         }
-        if self.entry(id).is_some_and(|entry| entry.right == Right::Unsettled) {
+        if self
+            .entry(id)
+            .is_some_and(|entry| entry.right == Right::Unsettled)
+        {
             return self.gone(id, Step::Leave);
         }
         // Nobody else has it: it is kept and tried again, slowly.
-        let work = Work::Publish { what, bare, tries: u32::MAX, then };
+        let work = Work::Publish {
+            what,
+            bare,
+            tries: u32::MAX,
+            then,
+        };
         self.sleep(id, Stage::Retrying(work), now + backoff(u32::MAX))
     }
 
@@ -434,7 +538,10 @@ impl Core {
             Stage::Waiting(_) | Stage::SettlingFirst(_) => self.waits_no_more(id),
             _ => {}
         }
-        if matches!(entry.stage, Stage::Paused(_) | Stage::Retrying(_) | Stage::Waiting(_)) {
+        if matches!(
+            entry.stage,
+            Stage::Paused(_) | Stage::Retrying(_) | Stage::Waiting(_)
+        ) {
             self.timers.retain(|(_, other)| *other != id);
         }
         self.entries[id as usize] = None;
@@ -443,7 +550,10 @@ impl Core {
 
     fn waits_no_more(&mut self, id: Id) {
         let Some(entry) = self.entry(id) else { return };
-        if matches!(entry.stage, Stage::Waiting(Work::Publish { then: Some(_), .. })) {
+        if matches!(
+            entry.stage,
+            Stage::Waiting(Work::Publish { then: Some(_), .. })
+        ) {
             self.held -= 1;
         } else {
             self.waiting -= 1;
@@ -454,13 +564,20 @@ impl Core {
 
 impl Work {
     fn copy(kind: CopyKind, then: Option<Disposition>) -> Self {
-        Self::Publish { what: What::Copy(kind), bare: false, tries: 0, then }
+        Self::Publish {
+            what: What::Copy(kind),
+            bare: false,
+            tries: 0,
+            then,
+        }
     }
 }
 
 /// The pause before a failed publish is tried again: 100 ms, doubling to 30 s.
 fn backoff(tries: u32) -> Duration {
-    Duration::from_millis(100).saturating_mul(1 << tries.min(10)).min(Duration::from_secs(30))
+    Duration::from_millis(100)
+        .saturating_mul(1 << tries.min(10))
+        .min(Duration::from_secs(30))
 }
 
 #[cfg(test)]

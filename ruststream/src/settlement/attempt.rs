@@ -55,14 +55,18 @@ pub fn number(carried: u32, counted: u32) -> u32 {
 
 fn starts_with_prefix(name: &ByteString) -> bool {
     const PREFIX: &[u8] = b"x-ruststream-";
-    name.as_bytes().get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
+    name.as_bytes()
+        .get(..PREFIX.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
 fn count(value: &HeaderValue) -> Option<u32> {
     match value {
         HeaderValue::Int(count) => u32::try_from(*count).ok(),
         HeaderValue::UInt(count) => u32::try_from(*count).ok(),
-        HeaderValue::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
+        HeaderValue::Text(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            text.parse().ok()
+        }
         _ => None,
     }
 }
@@ -75,7 +79,10 @@ mod tests {
     use super::*;
 
     fn with(values: &[HeaderValue]) -> HeaderMap {
-        values.iter().map(|value| (ByteString::from_static(names::RETRY_COUNT), value.clone())).collect()
+        values
+            .iter()
+            .map(|value| (ByteString::from_static(names::RETRY_COUNT), value.clone()))
+            .collect()
     }
 
     // spec: A36 M33 C1 C3
@@ -114,18 +121,35 @@ mod tests {
             (HeaderValue::Map(Vec::new()), None),
         ];
         for (value, expected) in rows {
-            let expected = Carried { attempts: expected.unwrap_or(0), malformed: expected.is_none() };
-            assert_eq!(carried(&with(std::slice::from_ref(value)), "fulfil"), expected, "{value:?}");
+            let expected = Carried {
+                attempts: expected.unwrap_or(0),
+                malformed: expected.is_none(),
+            };
+            assert_eq!(
+                carried(&with(std::slice::from_ref(value)), "fulfil"),
+                expected,
+                "{value:?}"
+            );
         }
     }
 
     // spec: C3
     #[test]
     fn of_several_counts_the_largest_valid_one_counts_whatever_the_case_of_the_name() {
-        let mut headers = with(&[HeaderValue::from(2), HeaderValue::from("five"), HeaderValue::from(3)]);
+        let mut headers = with(&[
+            HeaderValue::from(2),
+            HeaderValue::from("five"),
+            HeaderValue::from(3),
+        ]);
         headers.append("X-RustStream-Retry-Count", 7);
         headers.append("x-ruststream-retry-count", 4);
-        assert_eq!(carried(&headers, "fulfil"), Carried { attempts: 7, malformed: true });
+        assert_eq!(
+            carried(&headers, "fulfil"),
+            Carried {
+                attempts: 7,
+                malformed: true
+            }
+        );
     }
 
     // spec: C1
@@ -165,7 +189,8 @@ mod tests {
             any::<bool>().prop_map(HeaderValue::Bool),
             ".{0,30}".prop_map(HeaderValue::from),
             "[0-9]{1,25}".prop_map(HeaderValue::from),
-            proptest::collection::vec(any::<u8>(), 0..30).prop_map(|bytes| HeaderValue::Binary(bytes.into())),
+            proptest::collection::vec(any::<u8>(), 0..30)
+                .prop_map(|bytes| HeaderValue::Binary(bytes.into())),
             Just(HeaderValue::Null),
         ]
     }

@@ -22,9 +22,13 @@ pub fn decide(outcome: Outcome, cause: Option<Reason>, facts: &Facts) -> Decisio
         Outcome::Ack if facts.settled => refused(Plan::Nothing),
         Outcome::Ack => expressed(Plan::Settle(Disposition::Accept)),
         Outcome::Drop => give_up(facts, cause),
-        Outcome::DeadLetter if facts.dead_letter => dead_letter(facts, cause.unwrap_or(Reason::Outcome)),
+        Outcome::DeadLetter if facts.dead_letter => {
+            dead_letter(facts, cause.unwrap_or(Reason::Outcome))
+        }
         Outcome::DeadLetter => give_up(facts, Some(cause.unwrap_or(Reason::Outcome))),
-        Outcome::Retry | Outcome::RetryAfter(_) if is_last(facts) => spent(facts, cause.unwrap_or(Reason::MaxAttempts)),
+        Outcome::Retry | Outcome::RetryAfter(_) if is_last(facts) => {
+            spent(facts, cause.unwrap_or(Reason::MaxAttempts))
+        }
         Outcome::RetryAfter(delay) if !delay.is_zero() => wait(delay, facts),
         Outcome::RetryAfter(_) => copy_now(facts),
         Outcome::Retry => retry(facts),
@@ -39,7 +43,10 @@ pub fn spent(facts: &Facts, reason: Reason) -> Decision {
         return dead_letter(facts, reason);
     }
     // The cap is kept by giving up, so nothing was refused even where nothing can be said.
-    Decision { refused: false, ..give_up(facts, Some(reason)) }
+    Decision {
+        refused: false,
+        ..give_up(facts, Some(reason))
+    }
 }
 
 fn is_last(facts: &Facts) -> bool {
@@ -61,7 +68,9 @@ fn retry(facts: &Facts) -> Decision {
         Returns::Uncounted if capped => copy_now(facts),
         Returns::Counted if capped && facts.counted.is_none() => copy_now(facts),
         Returns::Counted if is_near_the_brokers_limit(facts) => copy_now(facts),
-        Returns::Counted | Returns::Uncounted => expressed(Plan::Return { pause: pace::pause(facts.attempt) }),
+        Returns::Counted | Returns::Uncounted => expressed(Plan::Return {
+            pause: pace::pause(facts.attempt),
+        }),
     }
 }
 
@@ -74,7 +83,11 @@ fn is_near_the_brokers_limit(facts: &Facts) -> bool {
 }
 
 fn copy_now(facts: &Facts) -> Decision {
-    expressed(Plan::Publish { copy: CopyKind::Retry, pause: pace::pause(facts.attempt), then: accept(facts) })
+    expressed(Plan::Publish {
+        copy: CopyKind::Retry,
+        pause: pace::pause(facts.attempt),
+        then: accept(facts),
+    })
 }
 
 fn wait(delay: Duration, facts: &Facts) -> Decision {
@@ -83,24 +96,48 @@ fn wait(delay: Duration, facts: &Facts) -> Decision {
         Delay::Process => (Some(final_word(facts)), None),
         Delay::Hold | Delay::Journal | Delay::Broker => (None, Some(Disposition::Accept)),
     };
-    expressed(Plan::Wait { delay, before, after })
+    expressed(Plan::Wait {
+        delay,
+        before,
+        after,
+    })
 }
 
 fn dead_letter(facts: &Facts, reason: Reason) -> Decision {
-    let plan = Plan::Publish { copy: CopyKind::DeadLetter, pause: Duration::ZERO, then: accept(facts) };
-    Decision { plan, refused: false, reason: Some(reason) }
+    let plan = Plan::Publish {
+        copy: CopyKind::DeadLetter,
+        pause: Duration::ZERO,
+        then: accept(facts),
+    };
+    Decision {
+        plan,
+        refused: false,
+        reason: Some(reason),
+    }
 }
 
 fn give_up(facts: &Facts, reason: Option<Reason>) -> Decision {
     if facts.settled {
-        return Decision { plan: Plan::Nothing, refused: true, reason };
+        return Decision {
+            plan: Plan::Nothing,
+            refused: true,
+            reason,
+        };
     }
-    Decision { plan: Plan::Settle(final_word(facts)), refused: false, reason }
+    Decision {
+        plan: Plan::Settle(final_word(facts)),
+        refused: false,
+        reason,
+    }
 }
 
 /// How the broker is told that nothing more will come of a delivery.
 fn final_word(facts: &Facts) -> Disposition {
-    if facts.rejects { Disposition::Reject } else { Disposition::Accept }
+    if facts.rejects {
+        Disposition::Reject
+    } else {
+        Disposition::Accept
+    }
 }
 
 fn accept(facts: &Facts) -> Option<Disposition> {
@@ -108,11 +145,19 @@ fn accept(facts: &Facts) -> Option<Disposition> {
 }
 
 fn expressed(plan: Plan) -> Decision {
-    Decision { plan, refused: false, reason: None }
+    Decision {
+        plan,
+        refused: false,
+        reason: None,
+    }
 }
 
 fn refused(plan: Plan) -> Decision {
-    Decision { plan, refused: true, reason: None }
+    Decision {
+        plan,
+        refused: true,
+        reason: None,
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,13 @@ use crate::policy::OnFailure;
 /// `own` is what the error itself says (its `Failure` impl): it goes before the policy. `jitter` in
 /// `0..=u32::MAX` places a backed-off retry between nothing and the backoff's ceiling.
 #[must_use]
-pub fn outcome(own: Option<Outcome>, policy: OnFailure, backoff: Option<Backoff>, attempt: u32, jitter: u32) -> Outcome {
+pub fn outcome(
+    own: Option<Outcome>,
+    policy: OnFailure,
+    backoff: Option<Backoff>,
+    attempt: u32,
+    jitter: u32,
+) -> Outcome {
     let outcome = own.unwrap_or(match policy {
         OnFailure::Retry => Outcome::Retry,
         OnFailure::Drop => Outcome::Drop,
@@ -58,28 +64,56 @@ impl Reason {
 mod tests {
     use super::*;
 
-    const EXPONENTIAL: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(2) };
+    const EXPONENTIAL: Backoff = Backoff {
+        first: Duration::from_millis(100),
+        max: Duration::from_secs(2),
+    };
 
     // spec: C8
     #[test]
     fn an_errors_own_word_goes_before_the_policy() {
-        assert_eq!(outcome(Some(Outcome::Drop), OnFailure::Retry, None, 1, 0), Outcome::Drop);
+        assert_eq!(
+            outcome(Some(Outcome::Drop), OnFailure::Retry, None, 1, 0),
+            Outcome::Drop
+        );
         assert_eq!(outcome(None, OnFailure::Retry, None, 1, 0), Outcome::Retry);
         assert_eq!(outcome(None, OnFailure::Drop, None, 1, 0), Outcome::Drop);
-        assert_eq!(outcome(None, OnFailure::DeadLetter, None, 1, 0), Outcome::DeadLetter);
+        assert_eq!(
+            outcome(None, OnFailure::DeadLetter, None, 1, 0),
+            Outcome::DeadLetter
+        );
     }
 
     // spec: C8
     #[test]
     fn a_backoff_delays_failed_attempts_by_its_ceiling_at_most() {
-        let after = |attempt, jitter| outcome(None, OnFailure::Retry, Some(EXPONENTIAL), attempt, jitter);
-        assert_eq!(after(1, u32::MAX), Outcome::RetryAfter(Duration::from_millis(100)));
-        assert_eq!(after(2, u32::MAX), Outcome::RetryAfter(Duration::from_millis(200)));
-        assert_eq!(after(6, u32::MAX), Outcome::RetryAfter(Duration::from_secs(2)));
-        assert_eq!(after(u32::MAX, u32::MAX), Outcome::RetryAfter(Duration::from_secs(2)));
+        let after =
+            |attempt, jitter| outcome(None, OnFailure::Retry, Some(EXPONENTIAL), attempt, jitter);
+        assert_eq!(
+            after(1, u32::MAX),
+            Outcome::RetryAfter(Duration::from_millis(100))
+        );
+        assert_eq!(
+            after(2, u32::MAX),
+            Outcome::RetryAfter(Duration::from_millis(200))
+        );
+        assert_eq!(
+            after(6, u32::MAX),
+            Outcome::RetryAfter(Duration::from_secs(2))
+        );
+        assert_eq!(
+            after(u32::MAX, u32::MAX),
+            Outcome::RetryAfter(Duration::from_secs(2))
+        );
         assert_eq!(after(2, 0), Outcome::RetryAfter(Duration::ZERO));
-        let constant = Backoff { first: Duration::from_secs(5), max: Duration::from_secs(5) };
-        assert_eq!(outcome(None, OnFailure::Retry, Some(constant), 3, 0), Outcome::RetryAfter(Duration::from_secs(5)));
+        let constant = Backoff {
+            first: Duration::from_secs(5),
+            max: Duration::from_secs(5),
+        };
+        assert_eq!(
+            outcome(None, OnFailure::Retry, Some(constant), 3, 0),
+            Outcome::RetryAfter(Duration::from_secs(5))
+        );
     }
 
     // spec: C8

@@ -26,7 +26,12 @@ mod tests {
     #[test]
     fn the_pause_doubles_from_ten_milliseconds_to_five_seconds() {
         let milliseconds: Vec<u128> = (0..=13).map(|attempt| pause(attempt).as_millis()).collect();
-        assert_eq!(milliseconds, [0, 0, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000, 5000]);
+        assert_eq!(
+            milliseconds,
+            [
+                0, 0, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000, 5000
+            ]
+        );
         assert_eq!(pause(u32::MAX), LONGEST);
     }
 }

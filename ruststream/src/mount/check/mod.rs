@@ -5,6 +5,8 @@ mod competition;
 mod flow;
 mod handler;
 mod loops;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
