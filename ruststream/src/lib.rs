@@ -2,9 +2,12 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod address;
+pub mod batch;
 pub mod app;
 pub mod broker;
+mod clock;
 pub mod codec;
+mod dead_letter;
 pub mod config;
 pub mod delivery;
 pub mod describe;
@@ -17,18 +20,27 @@ pub mod message;
 pub mod mount;
 mod outcome;
 pub mod policy;
+mod publisher;
 mod pump;
 pub mod registration;
 pub mod registry;
 pub mod settle;
 pub mod settlement;
+mod settler;
 pub mod state;
 pub mod stats;
 
+pub use batch::Batch;
+#[cfg(feature = "cbor")]
+pub use codec::Cbor;
+#[cfg(feature = "json")]
+pub use codec::Decoded;
 pub use app::App;
 pub use codec::IntoMessage;
 #[cfg(feature = "json")]
 pub use codec::Json;
+#[cfg(feature = "msgpack")]
+pub use codec::MsgPack;
 pub use delivery::Delivery;
 pub use error::Error;
 pub use extract::Attempt;
@@ -39,9 +51,12 @@ pub use headers::HeaderValue;
 pub use message::Message;
 pub use outcome::IntoOutcome;
 pub use outcome::Outcome;
+pub use publisher::Publish;
+pub use publisher::Publisher;
 pub use registry::Registry;
 pub use settle::AckError;
 pub use settle::Settle;
+pub use settler::Settler;
 
 pub use bytes::Bytes;
 pub use bytestring::ByteString;

@@ -4,6 +4,11 @@
 //! its protocol's words. Everything else (attempts, caps, delays, dead letters) is decided before
 //! it is asked.
 
+#[cfg(feature = "memory")]
+#[cfg_attr(docsrs, doc(cfg(feature = "memory")))]
+pub mod memory;
+mod table;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,6 +29,9 @@ use crate::settle::AckError;
 use crate::settle::Disposition;
 use crate::settle::Settle;
 use crate::settle::Token;
+
+pub use table::from_env;
+pub use table::from_url;
 
 /// A future on the heap.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -186,6 +194,21 @@ pub enum Arrival {
 
 /// Where messages are published.
 pub trait Sink: Send + Sync + fmt::Debug {
+    /// Whether `to` can be published to at all, asked before anything is sent. A protocol with
+    /// wildcards refuses them here, since its server would end the connection.
+    ///
+    /// # Errors
+    ///
+    /// A permanent error with the reason; by default for an empty address only.
+    fn check_address(&self, to: &str) -> Result<(), PublishError> {
+        if to.is_empty() {
+            return Err(PublishError::permanent(
+                "the address to publish to is empty",
+            ));
+        }
+        Ok(())
+    }
+
     /// Publish `message` to `to` and have the broker confirm it.
     fn publish(&self, to: ByteString, message: Message) -> Publishing;
 

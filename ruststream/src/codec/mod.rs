@@ -9,12 +9,24 @@ use std::fmt;
 
 use crate::message::Message;
 
+#[cfg(feature = "cbor")]
+pub use cbor::Cbor;
+#[cfg(feature = "json")]
+pub use decoded::Decoded;
 #[cfg(feature = "json")]
 pub use json::Json;
+#[cfg(feature = "msgpack")]
+pub use msgpack::MsgPack;
 
+#[cfg(feature = "cbor")]
+mod cbor;
+#[cfg(feature = "json")]
+mod decoded;
 #[cfg(feature = "json")]
 mod json;
-mod reason;
+#[cfg(feature = "msgpack")]
+mod msgpack;
+pub(crate) mod reason;
 
 /// What can be published: a [`Message`], raw bytes, text, or a value in a codec.
 ///

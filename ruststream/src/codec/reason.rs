@@ -19,6 +19,21 @@ pub(crate) fn capped(mut text: String) -> String {
     text
 }
 
+/// A name that came with a message, fit to be shown: escaped, and cut to 64 bytes.
+pub(crate) fn shown(name: &str) -> String {
+    const MAX_NAME: usize = 64;
+    let mut shown: String = name
+        .chars()
+        .take(MAX_NAME)
+        .flat_map(char::escape_debug)
+        .collect();
+    if shown.len() > MAX_NAME || shown.len() < name.len() {
+        shown.truncate(shown.floor_char_boundary(MAX_NAME));
+        shown.push('…');
+    }
+    shown
+}
+
 /// serde's message for a value that does not fit its type, without the value.
 ///
 /// serde quotes what it found (`invalid type: string "…"`, ``unknown field `…` ``), and a type's own
@@ -71,6 +86,15 @@ mod tests {
         for (message, shown) in rows {
             assert_eq!(without_values(message), shown);
         }
+    }
+
+    #[test]
+    fn a_name_is_shown_escaped_and_cut() {
+        assert_eq!(shown("text/plain"), "text/plain");
+        assert_eq!(shown("é"), "é");
+        assert_eq!(shown("a\nb\u{1b}"), "a\\nb\\u{1b}");
+        assert_eq!(shown(&"x".repeat(65)), format!("{}…", "x".repeat(64)));
+        assert!(shown(&"\u{7f}".repeat(64)).len() <= 64 + '…'.len_utf8());
     }
 
     #[test]

@@ -8,17 +8,24 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::batch::Ledger;
 use crate::broker::Sink;
 use crate::delivery::Delivery;
+use crate::publisher::Brokers;
 use crate::registration::Requirements;
+use crate::settler::Posts;
+use crate::settler::Right;
 use crate::state::StateMap;
 
 pub use attempt::Attempt;
+pub use combined::ExtractOptional;
+pub(crate) use combined::absorb;
 pub use rejection::Rejection;
 pub(crate) use rejection::RejectionKind;
 pub use shared::State;
 
 mod attempt;
+mod combined;
 mod raw;
 mod rejection;
 mod shared;
@@ -80,11 +87,41 @@ pub trait Extract: Sized + Send {
 pub struct Incoming<'a> {
     pub(crate) deliveries: &'a mut [Delivery],
     pub(crate) scope: &'a Scope,
+    /// Set when an argument takes the right to settle.
+    pub(crate) right: Option<Arc<Right>>,
+    /// Where the outcomes of a batch's items go; `None` for a single delivery.
+    pub(crate) ledger: Option<&'a Arc<Ledger>>,
 }
 
 impl<'a> Incoming<'a> {
+    /// One delivery.
     pub(crate) fn new(deliveries: &'a mut [Delivery], scope: &'a Scope) -> Self {
-        Self { deliveries, scope }
+        Self {
+            deliveries,
+            scope,
+            right: None,
+            ledger: None,
+        }
+    }
+
+    /// A batch, whose items answer to `ledger`, which was [`reset`](Ledger::reset) for it.
+    pub(crate) fn batch(
+        deliveries: &'a mut [Delivery],
+        scope: &'a Scope,
+        ledger: &'a Arc<Ledger>,
+    ) -> Self {
+        Self {
+            deliveries,
+            scope,
+            right: None,
+            ledger: Some(ledger),
+        }
+    }
+
+    /// Whether it is a batch, which a handler takes as [`Batch`](crate::Batch).
+    #[must_use]
+    pub fn is_batch(&self) -> bool {
+        self.ledger.is_some()
     }
 
     /// The delivery; of a batch, its first.
@@ -98,6 +135,16 @@ impl<'a> Incoming<'a> {
     pub fn state<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.scope.state.get()
     }
+
+    /// Take the right to settle out of the delivery; the pump keeps a share to take it back.
+    pub(crate) fn settle_by_hand(&mut self) -> Arc<Right> {
+        let right = self.right.get_or_insert_with(|| {
+            let delivery = &mut self.deliveries[0];
+            let posts = Arc::clone(&self.scope.posts);
+            Arc::new(Right::new(delivery.id, delivery.token.take(), posts))
+        });
+        Arc::clone(right)
+    }
 }
 
 /// What a mount point offers its extractors besides the delivery.
@@ -106,8 +153,29 @@ pub(crate) struct Scope {
     pub(crate) state: StateMap,
     /// The sink of the mount point's own broker.
     pub(crate) sink: Arc<dyn Sink>,
+    /// Every named broker of the application.
+    pub(crate) brokers: Brokers,
     /// Cancelled when the application begins to stop.
     pub(crate) shutdown: CancellationToken,
+    /// Where settlers speak to the pump.
+    pub(crate) posts: Arc<Posts>,
+}
+
+impl Scope {
+    pub(crate) fn new(
+        state: StateMap,
+        sink: Arc<dyn Sink>,
+        brokers: Brokers,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self {
+            state,
+            sink,
+            brokers,
+            shutdown,
+            posts: Arc::default(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::extract::Extract;
+use crate::extract::ExtractOptional;
 use crate::extract::Incoming;
 use crate::extract::Rejection;
 use crate::registration::Requirements;
@@ -49,6 +50,12 @@ impl<T: Send + Sync + 'static> Extract for State<T> {
 
     fn requires(needs: &mut Requirements) {
         needs.state::<T>();
+    }
+}
+
+impl<T: Send + Sync + 'static> ExtractOptional for State<T> {
+    fn extract_optional(from: &mut Incoming<'_>) -> Result<Option<Self>, Rejection> {
+        Ok(from.state().map(Self))
     }
 }
 

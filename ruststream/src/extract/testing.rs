@@ -17,6 +17,7 @@ use crate::extract::Scope;
 use crate::message::Copy;
 use crate::message::Message;
 use crate::message::Native;
+use crate::publisher::Brokers;
 use crate::state::StateMap;
 
 pub(crate) struct Fixture {
@@ -26,14 +27,14 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) fn new(message: impl Into<Message>) -> Self {
-        let native = Arc::new(Native::new("orders", message.into()));
         Self {
-            delivery: Delivery::new(native, None),
-            scope: Scope {
-                state: StateMap::default(),
-                sink: Arc::new(Nowhere),
-                shutdown: CancellationToken::new(),
-            },
+            delivery: delivery(message),
+            scope: Scope::new(
+                StateMap::default(),
+                Arc::new(Nowhere),
+                Brokers::default(),
+                CancellationToken::new(),
+            ),
         }
     }
 
@@ -43,6 +44,10 @@ impl Fixture {
             &self.scope,
         ))
     }
+}
+
+pub(crate) fn delivery(message: impl Into<Message>) -> Delivery {
+    Delivery::new(Arc::new(Native::new("orders", message.into())), None)
 }
 
 /// A sink that takes everything.

@@ -1,0 +1,292 @@
+//! A reader's connection: up, lost, stopped, closed. Pure.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::task::Waker;
+
+use super::consumer::Consumer;
+use super::consumer::Phase;
+use super::consumer::Settling;
+use super::entry::Mark;
+use super::entry::Moment;
+use super::events::EventKind;
+use super::queue::Back;
+use super::queue::Life;
+use super::queue::Style;
+use super::state::State;
+use crate::message::Native;
+use crate::settle::Token;
+
+/// What a reader is told.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// A message.
+    Delivery(Given),
+    /// It is connected, in this epoch.
+    Connected(u32),
+    /// The connection was lost, and why.
+    Disconnected(String),
+    /// Nothing more will come.
+    Ended,
+}
+
+/// A message as it is handed out.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) native: Arc<Native>,
+    pub(super) token: Option<Token>,
+    pub(super) count: Option<u32>,
+    pub(super) redelivered: bool,
+    pub(super) retained: bool,
+}
+
+/// Whether what is taken back was on the wire already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    NotYet,
+    Over,
+}
+
+impl State {
+    /// The next thing that a reader is told; `waker` is kept when there is nothing.
+    pub(super) fn poll(&mut self, reader: usize, now: Moment, waker: &Waker) -> Poll<Told> {
+        let Some(consumer) = self.consumers[reader].as_mut() else {
+            return Poll::Ready(Told::Ended);
+        };
+        match &mut consumer.phase {
+            Phase::Open => {}
+            Phase::Opening => {
+                consumer.phase = Phase::Open;
+                let at = consumer.queue;
+                self.dispatch(at, now);
+            }
+            Phase::Connecting => return self.connect(reader, now, waker),
+            Phase::Lost(why) => {
+                let why = std::mem::take(why);
+                consumer.phase = Phase::Connecting;
+                return Poll::Ready(Told::Disconnected(why));
+            }
+            Phase::Stopped | Phase::Closed => return Poll::Ready(Told::Ended),
+        }
+        match self.hand_out(reader, now) {
+            Some(given) => Poll::Ready(Told::Delivery(given)),
+            None => self.wait(reader, waker),
+        }
+    }
+
+    fn hand_out(&mut self, reader: usize, now: Moment) -> Option<Given> {
+        let consumer = self.consumers[reader].as_mut()?;
+        let at = consumer.queue;
+        let epoch = consumer.epoch;
+        let by_reader = consumer.settling == Settling::ByReader;
+        let (key, entry) = consumer.next()?;
+        let settled = !by_reader || entry.is(Mark::Unconfirmed);
+        let (count, redelivered) = self.queues[at].shown(entry, self.counting);
+        let given = Given {
+            native: Arc::clone(&entry.native),
+            token: (!settled).then_some(Token { epoch, key }),
+            count,
+            redelivered,
+            retained: entry.is(Mark::Retained),
+        };
+        if settled && let Some(entry) = consumer.take(key) {
+            self.recycle(entry);
+            self.dispatch(at, now);
+        }
+        if self.log.is_some() {
+            let kind = EventKind::Delivered {
+                count,
+                redelivered,
+                settled,
+            };
+            self.note(kind, Some(reader), &given.native);
+        }
+        Some(given)
+    }
+
+    fn connect(&mut self, reader: usize, now: Moment, waker: &Waker) -> Poll<Told> {
+        let Some(consumer) = self.consumers[reader].as_ref() else {
+            return Poll::Ready(Told::Ended);
+        };
+        if self.is_offline(&consumer.mount) || !self.open_session(reader, now) {
+            return self.wait(reader, waker);
+        }
+        let Some(consumer) = self.consumers[reader].as_mut() else {
+            return Poll::Ready(Told::Ended);
+        };
+        consumer.phase = Phase::Opening;
+        consumer.connects += 1;
+        consumer.connected = now;
+        let epoch = consumer.epoch;
+        self.note_reader(EventKind::Connected { epoch }, reader);
+        self.send_retained(reader);
+        Poll::Ready(Told::Connected(epoch))
+    }
+
+    fn wait(&mut self, reader: usize, waker: &Waker) -> Poll<Told> {
+        if let Some(consumer) = self.consumers[reader].as_mut() {
+            match &mut consumer.waiting {
+                Some(known) if known.will_wake(waker) => {}
+                // Dropping a waker may run a task's destructor, so that too waits for the lock.
+                Some(known) => {
+                    let old = std::mem::replace(known, waker.clone());
+                    self.wakes.add(old);
+                }
+                None => consumer.waiting = Some(waker.clone()),
+            }
+        }
+        Poll::Pending
+    }
+
+    /// The reader's connection is lost: what it held goes back, and its tokens are void.
+    pub(super) fn lose(&mut self, reader: usize, why: &str, now: Moment) {
+        let Some(consumer) = self.consumers[reader].as_mut() else {
+            return;
+        };
+        match consumer.phase {
+            Phase::Open | Phase::Opening => consumer.phase = Phase::Lost(why.to_owned()),
+            Phase::Stopped => {}
+            Phase::Connecting | Phase::Lost(_) | Phase::Closed => return,
+        }
+        let at = consumer.queue;
+        self.void(reader, Back::Failed, now);
+        self.note_reader(EventKind::Disconnected, reader);
+        self.end_connection(at, reader, now);
+        self.wake(reader);
+    }
+
+    /// Take everything from a reader, as a broker does when the connection is gone.
+    fn void(&mut self, reader: usize, back: Back, now: Moment) {
+        let Some(consumer) = self.consumers[reader].as_mut() else {
+            return;
+        };
+        consumer.epoch = consumer.epoch.wrapping_add(1);
+        let at = consumer.queue;
+        let settled = consumer.settling != Settling::ByReader;
+        // From the last to the first, so that each finds its place at the front.
+        for entry in consumer.take_all().into_iter().rev() {
+            if settled || entry.is(Mark::Unconfirmed) {
+                // It counts as delivered since it was sent (spec R11, A30).
+                self.note(
+                    EventKind::Discarded { reason: "lost" },
+                    Some(reader),
+                    &entry.native,
+                );
+                self.recycle(entry);
+            } else {
+                self.note(EventKind::Requeued, Some(reader), &entry.native);
+                self.put_back(at, entry, back);
+            }
+        }
+        self.dispatch(at, now);
+    }
+
+    /// Stop receiving: what was never handed out goes back; what was handed out may be settled.
+    pub(super) fn stop(&mut self, reader: usize, now: Moment) {
+        let Some(consumer) = self.consumers[reader].as_mut() else {
+            return;
+        };
+        if matches!(consumer.phase, Phase::Stopped | Phase::Closed) {
+            return;
+        }
+        consumer.phase = Phase::Stopped;
+        let at = consumer.queue;
+        self.take_back_until(reader, Sent::Over, Consumer::is_handed_out);
+        self.unsubscribe_shared(at, now);
+        self.dispatch(at, now);
+        self.wake(reader);
+    }
+
+    /// Change the window. What was assigned beyond it and not handed out goes back.
+    pub(super) fn set_window(&mut self, reader: usize, window: u32, now: Moment) {
+        let Some(consumer) = self.consumers[reader].as_mut() else {
+            return;
+        };
+        let at = consumer.queue;
+        consumer.window = window;
+        if consumer.settling != Settling::Automatic && consumer.in_flight > window {
+            self.take_back_until(reader, Sent::NotYet, |consumer| {
+                consumer.in_flight <= consumer.window
+            });
+        }
+        self.dispatch(at, now);
+    }
+
+    /// Take back what was assigned last and not handed out, until `enough`.
+    fn take_back_until(&mut self, reader: usize, sent: Sent, enough: impl Fn(&Consumer) -> bool) {
+        while let Some(consumer) = self.consumers[reader].as_mut() {
+            if enough(consumer) {
+                return;
+            }
+            let at = consumer.queue;
+            let by_reader = consumer.settling == Settling::ByReader;
+            let Some(entry) = consumer.take_back() else {
+                return;
+            };
+            if entry.is(Mark::Unconfirmed) || (sent == Sent::Over && !by_reader) {
+                let kind = EventKind::Discarded { reason: "lost" };
+                self.note(kind, Some(reader), &entry.native);
+                self.recycle(entry);
+            } else if sent == Sent::NotYet || matches!(self.queues[at].style, Style::Amqp) {
+                self.queues[at].put_back(entry);
+            } else {
+                // Only AMQP 1.0 can give back without a trace (released).
+                self.put_back(at, entry, Back::Untouched);
+            }
+        }
+    }
+
+    /// Leave in order: what is still unsettled goes back, uncounted where the protocol can.
+    pub(super) fn close(&mut self, reader: usize, now: Moment) {
+        self.depart(reader, Back::Untouched, now);
+    }
+
+    /// The reader is gone without a word, as after a crash; then its place is free.
+    pub(super) fn forget(&mut self, reader: usize, now: Moment) {
+        self.depart(reader, Back::Failed, now);
+        if let Some(place) = self.consumers.get_mut(reader) {
+            *place = None;
+        }
+    }
+
+    fn depart(&mut self, reader: usize, back: Back, now: Moment) {
+        let Some(consumer) = self.consumers[reader].as_mut() else {
+            return;
+        };
+        if matches!(consumer.phase, Phase::Closed) {
+            return;
+        }
+        consumer.phase = Phase::Closed;
+        let at = consumer.queue;
+        if let Some(waker) = consumer.waiting.take() {
+            self.wakes.add(waker);
+        }
+        self.queues[at].consumers.retain(|known| *known != reader);
+        self.void(reader, back, now);
+        self.note_reader(EventKind::Disconnected, reader);
+        self.end_connection(at, reader, now);
+        if self.queues[at].life == Life::Temporary && self.queues[at].consumers.is_empty() {
+            self.remove(at, "lost");
+        }
+    }
+
+    /// Remove a queue with what is in it.
+    pub(super) fn remove(&mut self, at: usize, reason: &'static str) {
+        let queue = &mut self.queues[at];
+        queue.life = Life::Gone;
+        for entry in std::mem::take(&mut queue.ready) {
+            self.note(EventKind::Discarded { reason }, None, &entry.native);
+        }
+        self.places.retain(|_, place| *place != at);
+        self.bindings.retain(|binding| binding.queue != at);
+        self.routes.change();
+    }
+
+    pub(super) fn wake(&mut self, reader: usize) {
+        if let Some(consumer) = self.consumers[reader].as_mut()
+            && let Some(waker) = consumer.waiting.take()
+        {
+            self.wakes.add(waker);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Native messages to use again, so that a message in steady state costs no allocation.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytestring::ByteString;
+
+use crate::message::Message;
+use crate::message::Native;
+
+/// Native messages that were settled.
+///
+/// A message is given back while its handler may still hold it, so `used` is a queue: its front has
+/// waited longest. Whatever does not fit into a short `used` is emptied, so that a burst of large
+/// payloads is not kept for ever.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    used: VecDeque<Arc<Native>>,
+    empty: Vec<Arc<Native>>,
+}
+
+impl Pool {
+    /// A native message, from the pool if there is one that nobody holds.
+    pub(super) fn take(&mut self, address: ByteString, message: Message) -> Arc<Native> {
+        let Some(mut native) = self.unheld() else {
+            return Arc::new(Native::new(address, message));
+        };
+        match Arc::get_mut(&mut native) {
+            Some(inner) => {
+                inner.address = address;
+                inner.message = message;
+                native
+            }
+            None => Arc::new(Native::new(address, message)),
+        }
+    }
+
+    /// Give a settled message back.
+    pub(super) fn give(&mut self, native: Arc<Native>) {
+        self.used.push_back(native);
+        if self.used.len() > USED {
+            self.tidy();
+        }
+    }
+
+    fn unheld(&mut self) -> Option<Arc<Native>> {
+        let is_free = |front: &mut Arc<Native>| Arc::get_mut(front).is_some();
+        if self.used.front_mut().is_some_and(is_free) {
+            self.used.pop_front()
+        } else {
+            self.empty.pop()
+        }
+    }
+
+    /// Empty the one that has waited longest. One that is held even now is left to its holder.
+    fn tidy(&mut self) {
+        if let Some(mut native) = self.used.pop_front()
+            && self.empty.len() < EMPTY
+            && let Some(inner) = Arc::get_mut(&mut native)
+        {
+            inner.address = ByteString::new();
+            inner.message = Message::default();
+            self.empty.push(native);
+        }
+    }
+}
+
+/// How many used messages are kept with their payloads.
+const USED: usize = 128;
+
+/// How many emptied messages are kept.
+const EMPTY: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_nobody_holds_is_used_again() {
+        let mut pool = Pool::default();
+        let first = pool.take("a".into(), Message::new("1"));
+        let place = Arc::as_ptr(&first);
+        pool.give(first);
+        let second = pool.take("b".into(), Message::new("2"));
+        assert_eq!(Arc::as_ptr(&second), place);
+        assert_eq!(second.address(), "b");
+        assert_eq!(second.message().payload().as_ref(), b"2");
+    }
+
+    #[test]
+    fn a_message_that_is_held_is_never_changed() {
+        let mut pool = Pool::default();
+        let first = pool.take("a".into(), Message::new("1"));
+        pool.give(Arc::clone(&first));
+        let second = pool.take("b".into(), Message::new("2"));
+        assert_ne!(Arc::as_ptr(&second), Arc::as_ptr(&first));
+        assert_eq!(first.message().payload().as_ref(), b"1");
+    }
+
+    #[test]
+    fn a_burst_keeps_few_payloads_and_a_bounded_number_of_messages() {
+        let mut pool = Pool::default();
+        let burst: Vec<_> = (0..5_000)
+            .map(|_| pool.take("a".into(), Message::new("1")))
+            .collect();
+        for native in burst {
+            pool.give(native);
+        }
+        assert_eq!(pool.used.len(), USED);
+        assert_eq!(pool.empty.len(), EMPTY);
+        assert!(
+            pool.empty
+                .iter()
+                .all(|native| native.message().payload().is_empty())
+        );
+    }
+}

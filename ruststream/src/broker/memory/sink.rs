@@ -1,0 +1,56 @@
+//! Publishing to the embedded broker.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytestring::ByteString;
+
+use super::Shared;
+use super::publish::Publisher;
+use crate::broker::Publishing;
+use crate::broker::Sink;
+use crate::message::Copy;
+use crate::message::Message;
+
+/// Publishes at once: the broker is here.
+pub(super) struct MemorySink {
+    shared: Arc<Shared>,
+    publisher: Publisher,
+}
+
+impl MemorySink {
+    pub(super) fn new(shared: Arc<Shared>, publisher: Publisher) -> Self {
+        Self { shared, publisher }
+    }
+}
+
+impl Sink for MemorySink {
+    fn publish(&self, to: ByteString, message: Message) -> Publishing {
+        let (result, gate) = self.shared.with(|state| {
+            state.timed |= message.time_to_live().is_some();
+            let now = self.shared.now_if_timed(state);
+            let gate = state.gate(&to);
+            (state.publish(to, message, self.publisher, now), gate)
+        });
+        match gate {
+            None => Publishing::Done(result),
+            Some(gate) => Publishing::Pending(Box::pin(async move {
+                gate.cancelled().await;
+                result
+            })),
+        }
+    }
+
+    fn publish_copy(&self, copy: Copy) -> Publishing {
+        let message = copy.message();
+        self.publish(copy.to, message)
+    }
+}
+
+impl fmt::Debug for MemorySink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemorySink")
+            .field("publisher", &self.publisher)
+            .finish_non_exhaustive()
+    }
+}
