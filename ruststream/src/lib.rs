@@ -2,13 +2,13 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod address;
-pub mod batch;
 pub mod app;
+pub mod batch;
 pub mod broker;
 mod clock;
 pub mod codec;
-mod dead_letter;
 pub mod config;
+mod dead_letter;
 pub mod delivery;
 pub mod describe;
 pub mod error;
@@ -30,12 +30,12 @@ mod settler;
 pub mod state;
 pub mod stats;
 
+pub use app::App;
 pub use batch::Batch;
 #[cfg(feature = "cbor")]
 pub use codec::Cbor;
 #[cfg(feature = "json")]
 pub use codec::Decoded;
-pub use app::App;
 pub use codec::IntoMessage;
 #[cfg(feature = "json")]
 pub use codec::Json;

@@ -4,6 +4,8 @@ mod announce;
 mod handle;
 mod plan;
 mod run;
+#[cfg(all(test, feature = "memory"))]
+mod run_tests;
 mod signal;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytestring::ByteString;
 
 use super::App;
+use crate::broker;
 use crate::broker::Broker;
 use crate::config::Origin;
 use crate::config::apply::Apply;
@@ -246,7 +247,7 @@ impl App {
                 );
                 continue;
             }
-            match from_url(url) {
+            match broker::from_url(url) {
                 Ok(broker) => brokers.push((name.clone(), broker)),
                 Err(error) => findings
                     .problems
@@ -315,12 +316,4 @@ impl Plan {
             &self.warnings,
         )
     }
-}
-
-/// A broker that only configuration names.
-fn from_url(url: &str) -> Result<Arc<dyn Broker>, crate::broker::BrokerError> {
-    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
-    Err(crate::broker::BrokerError::permanent(format!(
-        "no driver of this build speaks `{scheme}`"
-    )))
 }

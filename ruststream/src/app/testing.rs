@@ -45,6 +45,8 @@ pub(crate) struct Fake {
     /// What becomes of a subscription to an address that begins like this.
     pub(crate) refuses: Option<&'static str>,
     pub(crate) hangs: Option<&'static str>,
+    /// Whether its sources have a fault.
+    pub(crate) panics: bool,
     pub(crate) subscribed: Arc<AtomicUsize>,
     pub(crate) closed: Arc<AtomicUsize>,
 }
@@ -65,6 +67,7 @@ impl Fake {
             location: "fake://here",
             refuses: None,
             hangs: None,
+            panics: false,
             subscribed: Arc::default(),
             closed: Arc::default(),
         }
@@ -80,6 +83,10 @@ impl Fake {
 
     pub(crate) fn subscriptions(&self) -> usize {
         self.subscribed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn closed(&self) -> usize {
+        self.closed.load(Ordering::Relaxed)
     }
 }
 
@@ -115,6 +122,7 @@ impl Broker for Fake {
             start.is_some_and(|start| subscription.address.starts_with(start))
         };
         let (refuses, hangs) = (is(self.refuses), is(self.hangs));
+        let panics = self.panics;
         Box::pin(async move {
             if hangs {
                 std::future::pending::<()>().await;
@@ -122,7 +130,11 @@ impl Broker for Fake {
             if refuses {
                 return Err(BrokerError::permanent("no such queue"));
             }
-            Ok(Box::new(Silent::default()) as Box<dyn Source>)
+            let source = Silent {
+                panics,
+                ..Silent::default()
+            };
+            Ok(Box::new(source) as Box<dyn Source>)
         })
     }
 
@@ -143,10 +155,12 @@ impl Broker for Fake {
 struct Silent {
     waker: Option<std::task::Waker>,
     stopped: bool,
+    panics: bool,
 }
 
 impl Source for Silent {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
+        assert!(!self.panics, "a fault of the driver");
         if self.stopped {
             return Poll::Ready(Arrival::Ended);
         }
@@ -217,6 +231,7 @@ pub(crate) struct Handler {
     pub(crate) options: Options,
     pub(crate) function: fn() -> TypeId,
     pub(crate) requires: fn(&mut Requirements),
+    pub(crate) slot: fn() -> Box<dyn Slot>,
 }
 
 /// A handler of this name that reads `address`.
@@ -229,6 +244,7 @@ pub(crate) fn handler(name: &'static str, address: &'static str) -> Handler {
         options: Options::NONE,
         function: TypeId::of::<()>,
         requires: |_| {},
+        slot: || Box::new(Idle),
     }
 }
 
@@ -253,6 +269,11 @@ impl Handler {
         self
     }
 
+    pub(crate) fn runs(mut self, slot: fn() -> Box<dyn Slot>) -> Self {
+        self.slot = slot;
+        self
+    }
+
     fn register(self) -> &'static Registration {
         Box::leak(Box::new(Registration::new(
             self.name,
@@ -260,7 +281,7 @@ impl Handler {
             self.form,
             self.address,
             self.options,
-            || Box::new(Idle),
+            self.slot,
             self.function,
             self.requires,
             false,

@@ -22,7 +22,11 @@ fn shop() -> App {
 /// What runs, in order.
 fn names(app: &App) -> Vec<String> {
     let description = app.describe().unwrap();
-    description.mounts.iter().map(|mount| mount.place.mount.clone()).collect()
+    description
+        .mounts
+        .iter()
+        .map(|mount| mount.place.mount.clone())
+        .collect()
 }
 
 #[test]
@@ -38,7 +42,10 @@ fn only_narrows_and_a_mount_turns_finding_off() {
     assert_eq!(names(&shop().only((record,))), ["record"]);
     assert_eq!(names(&shop().only((record, fulfil))), ["fulfil", "record"]);
     assert_eq!(names(&shop().mount(fulfil)), ["fulfil"]);
-    assert_eq!(names(&shop().only((record,)).mount(fulfil)), ["fulfil", "record"]);
+    assert_eq!(
+        names(&shop().only((record,)).mount(fulfil)),
+        ["fulfil", "record"]
+    );
 }
 
 #[test]
@@ -54,7 +61,10 @@ fn a_handler_may_be_mounted_twice_under_different_names() {
 
 #[test]
 fn a_function_that_is_no_handler_is_an_error() {
-    only(problems(&shop().mount(stranger)), &["stranger` is not a handler", "#[subscriber(…)]"]);
+    only(
+        problems(&shop().mount(stranger)),
+        &["stranger` is not a handler", "#[subscriber(…)]"],
+    );
 }
 
 #[test]
@@ -69,13 +79,23 @@ fn a_group_narrows_and_an_unknown_one_is_an_error() {
     };
     assert_eq!(names(&shop().group("billing")), ["a"]);
     assert_eq!(names(&shop().group("billing").group("audit")), ["a", "b"]);
-    only(problems(&shop().group("biling")), &["`biling`", "did you mean `billing`?"]);
+    only(
+        problems(&shop().group("biling")),
+        &["`biling`", "did you mean `billing`?"],
+    );
 }
 
 // case: K01
 #[test]
 fn no_handler_at_all_is_an_error_that_explains_itself() {
-    only(problems(&app([])), &["no handler is linked", "use handlers as _;", "#[subscriber]"]);
+    only(
+        problems(&app([])),
+        &[
+            "no handler is linked",
+            "use handlers as _;",
+            "#[subscriber]",
+        ],
+    );
 }
 
 #[test]
@@ -83,7 +103,12 @@ fn a_missing_broker_is_said_with_the_nearest_known_one() {
     let app = || bare([handler("fulfil", "orders").with(|options| options.broker = Some("audti"))]);
     only(
         problems(&app().named_broker("audit", Fake::new())),
-        &["no broker `audti`", "did you mean `audit`?", "`brokers.audti.url`", "(shop::fulfil, src/shop.rs:7)"],
+        &[
+            "no broker `audti`",
+            "did you mean `audit`?",
+            "`brokers.audti.url`",
+            "(shop::fulfil, src/shop.rs:7)",
+        ],
     );
     only(
         problems(&bare([handler("fulfil", "orders")])),
@@ -93,7 +118,10 @@ fn a_missing_broker_is_said_with_the_nearest_known_one() {
 
 #[test]
 fn two_brokers_of_one_name_are_an_error() {
-    only(problems(&shop().broker(Fake::new())), &["two brokers are called `default`"]);
+    only(
+        problems(&shop().broker(Fake::new())),
+        &["two brokers are called `default`"],
+    );
 }
 
 #[test]
@@ -126,8 +154,17 @@ fn a_description_reads_as_an_account() {
 fn the_registry_is_filterable_and_finds_functions() {
     let registry = shop().registry;
     assert_eq!(registry.len(), 2);
-    assert_eq!(registry.find(record).map(|handler| handler.name), Some("record"));
+    assert_eq!(
+        registry.find(record).map(|handler| handler.name),
+        Some("record")
+    );
     assert!(registry.find(stranger).is_none());
     let narrowed: Registry = registry.filter(|handler| handler.address == "orders");
-    assert_eq!(narrowed.iter().map(|handler| handler.name).collect::<Vec<_>>(), ["fulfil"]);
+    assert_eq!(
+        narrowed
+            .iter()
+            .map(|handler| handler.name)
+            .collect::<Vec<_>>(),
+        ["fulfil"]
+    );
 }

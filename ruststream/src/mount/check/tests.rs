@@ -42,20 +42,31 @@ fn fine(app: &App) {
 fn a_dead_letter_that_is_the_own_queue_under_another_name_is_refused() {
     only(
         problems(&app([parks("fulfil", "jobs", "/queues/jobs")])),
-        &["`fulfil` (shop::fulfil, src/shop.rs:7) at `jobs` on broker `default`", "come"],
+        &[
+            "`fulfil` (shop::fulfil, src/shop.rs:7) at `jobs` on broker `default`",
+            "come",
+        ],
     );
 }
 
 // spec: C20
 #[test]
 fn a_dead_letter_that_another_handler_reads_needs_its_word() {
-    let reader = || handler("reader", "dead").with(|options| options.on_decode = Some(OnDecode::Drop));
+    let reader =
+        || handler("reader", "dead").with(|options| options.on_decode = Some(OnDecode::Drop));
     let app = |reader: Handler| app([parks("fulfil", "jobs", "/queues/dead"), reader]);
     only(
         problems(&app(reader())),
-        &["`fulfil`", "`/queues/dead`", "`reader` (shop::reader, src/shop.rs:7)", "`reads_dead_letters`"],
+        &[
+            "`fulfil`",
+            "`/queues/dead`",
+            "`reader` (shop::reader, src/shop.rs:7)",
+            "`reads_dead_letters`",
+        ],
     );
-    fine(&app(reader().with(|options| options.reads_dead_letters = true)));
+    fine(&app(
+        reader().with(|options| options.reads_dead_letters = true)
+    ));
 }
 
 // spec: C20 M49 M50
@@ -64,7 +75,9 @@ fn a_dead_letter_matched_by_a_live_filter_needs_its_word() {
     let watcher = || filters("watcher", "dead/+", "dead/retry");
     let app = |watcher: Handler| app([parks("fulfil", "jobs", "dead/jobs"), watcher]);
     only(problems(&app(watcher())), &["`dead/jobs`", "`watcher`"]);
-    fine(&app(watcher().with(|options| options.reads_dead_letters = true)));
+    fine(&app(
+        watcher().with(|options| options.reads_dead_letters = true)
+    ));
 }
 
 // spec: C20
@@ -78,13 +91,23 @@ fn a_reader_on_another_broker_makes_no_loop() {
 #[test]
 fn a_retry_topic_must_be_read_by_someone_or_be_said_to_be_elsewhere() {
     let device = |retry| filters("device", "devices/+/state", retry);
-    let elsewhere = |options: &mut crate::registration::Options| options.retry_topic_elsewhere = true;
+    let elsewhere =
+        |options: &mut crate::registration::Options| options.retry_topic_elsewhere = true;
     fine(&app([device("devices/retry/state")]));
-    fine(&app([device("retries"), handler("again", "retries").form(Form::Topic)]));
+    fine(&app([
+        device("retries"),
+        handler("again", "retries").form(Form::Topic),
+    ]));
     fine(&app([device("retries").with(elsewhere)]));
-    only(problems(&app([device("retries")])), &["`retries`", "`retry_topic_elsewhere`"]);
-    let disabled = app([device("retries"), handler("again", "retries").form(Form::Topic)])
-        .config(Config::toml("handlers.again.enabled = false"));
+    only(
+        problems(&app([device("retries")])),
+        &["`retries`", "`retry_topic_elsewhere`"],
+    );
+    let disabled = app([
+        device("retries"),
+        handler("again", "retries").form(Form::Topic),
+    ])
+    .config(Config::toml("handlers.again.enabled = false"));
     only(problems(&disabled), &["`device`", "`retries`"]);
 }
 
@@ -93,7 +116,13 @@ fn a_retry_topic_must_be_read_by_someone_or_be_said_to_be_elsewhere() {
 fn an_overridden_address_is_checked_like_a_declared_one() {
     let app = app([parks("fulfil", "jobs", "jobs.dead")])
         .config(Config::toml("handlers.fulfil.dead_letter = \"jobs\""));
-    only(problems(&app), &["configuration text, key `handlers.fulfil.dead_letter`", "`fulfil`"]);
+    only(
+        problems(&app),
+        &[
+            "configuration text, key `handlers.fulfil.dead_letter`",
+            "`fulfil`",
+        ],
+    );
 }
 
 #[test]
@@ -111,7 +140,11 @@ fn two_handlers_on_one_queue_are_refused_and_both_are_named() {
     let two = |other: Handler| app([handler("one", "jobs"), other]);
     only(
         problems(&two(other)),
-        &["(shop::one, src/shop.rs:7)", "(shop::other, src/shop.rs:42)", "`competes`"],
+        &[
+            "(shop::one, src/shop.rs:7)",
+            "(shop::other, src/shop.rs:42)",
+            "`competes`",
+        ],
     );
     fine(&two(other.with(|options| options.competes = true)));
     fine(&two(other.form(Form::Topic)));
@@ -123,12 +156,21 @@ fn two_handlers_on_one_queue_are_refused_and_both_are_named() {
 fn two_members_of_one_shared_group_split_its_messages() {
     let member = |name, group| {
         filters(name, "a/+", "a/retry").with(|options| {
-            options.mqtt = Some(MqttOptions { shared: Some(group), ..MqttOptions::NONE });
+            options.mqtt = Some(MqttOptions {
+                shared: Some(group),
+                ..MqttOptions::NONE
+            });
         })
     };
-    only(problems(&app([member("one", "g"), member("two", "g")])), &["`one`", "`two`"]);
+    only(
+        problems(&app([member("one", "g"), member("two", "g")])),
+        &["`one`", "`two`"],
+    );
     fine(&app([member("one", "g"), member("two", "h")]));
-    fine(&app([filters("one", "a/+", "a/retry"), filters("two", "a/+", "a/retry")]));
+    fine(&app([
+        filters("one", "a/+", "a/retry"),
+        filters("two", "a/+", "a/retry"),
+    ]));
 }
 
 #[test]
@@ -151,15 +193,25 @@ fn state_that_a_handler_takes_must_be_there() {
 
 #[test]
 fn a_batch_is_both_declared_and_taken_or_neither() {
-    let batch = Some(BatchOptions { size: 8, wait: Duration::ZERO });
+    let batch = Some(BatchOptions {
+        size: 8,
+        wait: Duration::ZERO,
+    });
     let takes = || handler("fulfil", "jobs").needs(|needs| needs.batch());
     fine(&app([takes().with(|options| options.batch = batch)]));
     only(problems(&app([takes()])), &["batch", "`fulfil`"]);
-    only(problems(&app([handler("fulfil", "jobs").with(|options| options.batch = batch)])), &["batch"]);
-    let mixed = takes().with(|options| options.batch = batch).needs(|needs| {
-        needs.batch();
-        needs.per_message("Attempt");
-    });
+    only(
+        problems(&app([
+            handler("fulfil", "jobs").with(|options| options.batch = batch)
+        ])),
+        &["batch"],
+    );
+    let mixed = takes()
+        .with(|options| options.batch = batch)
+        .needs(|needs| {
+            needs.batch();
+            needs.per_message("Attempt");
+        });
     only(problems(&app([mixed])), &["`Attempt`"]);
 }
 
@@ -167,7 +219,10 @@ fn a_batch_is_both_declared_and_taken_or_neither() {
 #[test]
 fn a_decoding_handler_that_says_nothing_of_the_undecodable_is_told() {
     let decodes = || handler("fulfil", "jobs").needs(|needs| needs.decodes());
-    only(warnings(&app([decodes()])), &["cannot be decoded is dropped", "`fulfil`"]);
+    only(
+        warnings(&app([decodes()])),
+        &["cannot be decoded is dropped", "`fulfil`"],
+    );
     let told = |handler| assert_eq!(warnings(&app([handler])), Vec::<String>::new());
     told(decodes().with(|options| options.on_decode = Some(OnDecode::Drop)));
     told(decodes().with(|options| options.dead_letter = Some("dead")));
@@ -179,11 +234,21 @@ fn a_decoding_handler_that_says_nothing_of_the_undecodable_is_told() {
 // spec: C6
 #[test]
 fn a_delay_that_cannot_be_had_is_refused() {
-    let delays = |delay| bare([handler("fulfil", "jobs").with(|options| options.delay = Some(delay))]);
+    let delays =
+        |delay| bare([handler("fulfil", "jobs").with(|options| options.delay = Some(delay))]);
     let settled = || Fake::new().with(|can| can.settled = true);
-    only(problems(&delays(Delay::Journal).broker(Fake::new())), &["not in this build"]);
-    only(problems(&delays(Delay::Broker).broker(Fake::new())), &["cannot delay"]);
-    only(problems(&delays(Delay::Hold).broker(settled())), &["settled on arrival"]);
+    only(
+        problems(&delays(Delay::Journal).broker(Fake::new())),
+        &["not in this build"],
+    );
+    only(
+        problems(&delays(Delay::Broker).broker(Fake::new())),
+        &["cannot delay"],
+    );
+    only(
+        problems(&delays(Delay::Hold).broker(settled())),
+        &["settled on arrival"],
+    );
     fine(&delays(Delay::Hold).broker(Fake::new()));
     fine(&delays(Delay::Process).broker(settled()));
     fine(&delays(Delay::Broker).broker(Fake::new().with(|can| can.delays = true)));
@@ -192,7 +257,8 @@ fn a_delay_that_cannot_be_had_is_refused() {
 // spec: C6
 #[test]
 fn rejected_originals_that_the_broker_keeps_are_told() {
-    let app = bare([handler("fulfil", "jobs")]).broker(Fake::new().with(|can| can.keeps_rejected = true));
+    let app =
+        bare([handler("fulfil", "jobs")]).broker(Fake::new().with(|can| can.keeps_rejected = true));
     only(warnings(&app), &["rejected original", "hold", "journal"]);
 }
 
@@ -209,7 +275,9 @@ fn a_broker_limit_below_the_cap_is_told() {
 
 #[test]
 fn numbers_that_do_not_fit_together_are_refused() {
-    let with = |change: fn(&mut crate::registration::Options)| app([handler("fulfil", "jobs").with(change)]);
+    let with = |change: fn(&mut crate::registration::Options)| {
+        app([handler("fulfil", "jobs").with(change)])
+    };
     let hold = with(|options| {
         options.delay = Some(Delay::Hold);
         options.prefetch = Some(1);
@@ -226,16 +294,23 @@ fn numbers_that_do_not_fit_together_are_refused() {
         options.prefetch = Some(4);
     });
     only(warnings(&window), &["a window of 4"]);
-    let batch = app([handler("fulfil", "jobs").needs(|needs| needs.batch()).with(|options| {
-        options.batch = Some(BatchOptions { size: 8, wait: Duration::ZERO });
-        options.prefetch = Some(4);
-    })]);
+    let batch = app([handler("fulfil", "jobs")
+        .needs(|needs| needs.batch())
+        .with(|options| {
+            options.batch = Some(BatchOptions {
+                size: 8,
+                wait: Duration::ZERO,
+            });
+            options.prefetch = Some(4);
+        })]);
     only(problems(&batch), &["a batch of 8 never fills"]);
 }
 
 #[test]
 fn a_handler_that_outlives_a_stop_is_told() {
-    let app = app([handler("fulfil", "jobs").with(|options| options.timeout = Some(Duration::from_secs(60)))]);
+    let app =
+        app([handler("fulfil", "jobs")
+            .with(|options| options.timeout = Some(Duration::from_secs(60)))]);
     only(warnings(&app), &["1m", "25s", "`drain`"]);
 }
 
