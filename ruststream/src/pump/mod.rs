@@ -93,3 +93,6 @@ impl fmt::Debug for Pump {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, feature = "memory"))]
+mod tests;
