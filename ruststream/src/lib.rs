@@ -1,10 +1,19 @@
 //! Message handlers as plain functions.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[allow(
+    unused_extern_crates,
+    reason = "generated code names the crate from outside, in its own tests too"
+)]
+extern crate self as ruststream;
+
 pub mod address;
 pub mod app;
 pub mod batch;
 pub mod broker;
+mod check;
+pub mod delivery;
+pub mod duration;
 mod clock;
 pub mod codec;
 pub mod config;
@@ -14,6 +23,7 @@ pub mod describe;
 pub mod error;
 pub mod extract;
 mod failure;
+mod finish;
 pub mod handler;
 pub mod headers;
 pub mod message;
@@ -29,6 +39,7 @@ pub mod settlement;
 mod settler;
 pub mod state;
 pub mod stats;
+mod text;
 
 pub use app::App;
 pub use batch::Batch;
@@ -47,6 +58,7 @@ pub use extract::Attempt;
 pub use extract::Extract;
 pub use extract::State;
 pub use failure::Failure;
+pub use finish::Reply;
 pub use headers::HeaderValue;
 pub use message::Message;
 pub use outcome::IntoOutcome;
