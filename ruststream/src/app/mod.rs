@@ -4,7 +4,8 @@ mod announce;
 mod handle;
 mod plan;
 mod run;
-#[cfg(all(test, feature = "memory"))]
+#[cfg(test)]
+#[cfg(feature = "memory")]
 mod run_tests;
 mod signal;
 #[cfg(test)]

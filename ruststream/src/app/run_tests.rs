@@ -34,6 +34,9 @@ use crate::registration::Form;
 use crate::settle::Settle;
 use crate::stats::Health;
 
+/// The most messages of a test.
+const MESSAGES: usize = 1_000;
+
 /// The payloads that handlers were started with.
 #[derive(Clone, Debug, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
@@ -107,6 +110,11 @@ async fn pass(time: Duration) {
     assert!(never.is_err());
 }
 
+#[expect(clippy::disallowed_methods, reason = "virtual time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -162,7 +170,7 @@ fn kind(result: Result<(), Error>) -> Option<ErrorKind> {
 async fn a_stop_lets_handlers_publish_and_ack_before_it_closes() {
     let (broker, log) = (Memory::amqp(), Log::default());
     publish(&broker, "jobs", "a").await;
-    let start = Instant::now();
+    let start = now();
     let stopped = app(&broker, &log, works)
         .run_until(pass(Duration::from_millis(200)))
         .await;
@@ -181,7 +189,7 @@ async fn a_handler_that_never_ends_is_left_to_the_broker_after_the_drain() {
     let app = app(&broker, &log, hangs).drain(seconds(2));
     let handle = app.start().await.unwrap();
     pass(seconds(1)).await;
-    let start = Instant::now();
+    let start = now();
     let expected = ErrorKind::DrainTimeout {
         unfinished: 1,
         lost_copies: 0,
@@ -201,7 +209,7 @@ async fn handlers_see_the_stop_before_it_waits_for_them() {
         .await
         .unwrap();
     pass(seconds(1)).await;
-    let start = Instant::now();
+    let start = now();
     assert_eq!(kind(handle.stop().await), None);
     assert!(start.elapsed() < seconds(1), "{:?}", start.elapsed());
     assert_eq!(left(&broker, "jobs").await, [""; 0]);
@@ -215,7 +223,7 @@ async fn a_stop_ends_retry_rounds_and_leaves_the_message_to_the_broker() {
     let handle = app(&broker, &log, retries).start().await.unwrap();
     pass(Duration::from_millis(3_500)).await;
     assert_eq!(log.starts(), 4);
-    let start = Instant::now();
+    let start = now();
     assert_eq!(kind(handle.stop().await), None);
     assert!(start.elapsed() <= seconds(25), "{:?}", start.elapsed());
     assert_eq!(log.starts(), 4);
@@ -234,7 +242,7 @@ async fn a_second_request_ends_it_at_once_and_messages_come_back() {
         super::run::start(plan, &app.state).await.unwrap()
     };
     pass(seconds(1)).await;
-    let start = Instant::now();
+    let start = now();
     let stopped = running.stop(pass(seconds(1))).await;
     assert_eq!(kind(stopped), Some(ErrorKind::Interrupted));
     assert!(start.elapsed() < seconds(2), "{:?}", start.elapsed());
@@ -244,7 +252,6 @@ async fn a_second_request_ends_it_at_once_and_messages_come_back() {
 // case: I07
 #[tokio::test(start_paused = true)]
 async fn nothing_is_settled_that_was_not_handled() {
-    const MESSAGES: usize = 1_000;
     for round in 0..20_u64 {
         let (broker, log) = (Memory::amqp(), Log::default());
         for message in 0..MESSAGES {
@@ -345,7 +352,7 @@ async fn a_stop_works_before_anything_is_connected() {
         ..Fake::new()
     };
     let app = bare([handler("fulfil", "away")]).broker(fake.clone());
-    let start = Instant::now();
+    let start = now();
     assert_eq!(kind(app.run_until(pass(seconds(3))).await), None);
     assert_eq!(start.elapsed(), seconds(3));
     assert_eq!(fake.closed(), 1);

@@ -10,6 +10,8 @@ use crate::app::testing::only;
 use crate::app::testing::problems;
 use crate::app::testing::warnings;
 
+async fn fulfil() {}
+
 fn shop() -> App {
     app([
         handler("fulfil", "orders").with(|options| {
@@ -37,7 +39,6 @@ fn the_builder_wins_over_variables_over_the_file_over_the_attribute() {
     let file = || Config::toml("[handlers.fulfil]\nmax_attempts = 4");
     let both = || file().with_variables([(VARIABLE, "5")]);
     let found = |app: App| effective(&app, "fulfil", "max_attempts");
-    async fn fulfil() {}
     let mounted = app([handler("fulfil", "orders").is(|| crate::app::testing::type_of(fulfil))])
         .config(both())
         .mount_with(fulfil, |mount| mount.max_attempts(6));

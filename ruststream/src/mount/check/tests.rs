@@ -8,14 +8,18 @@ use crate::app::testing::bare;
 use crate::app::testing::handler;
 use crate::app::testing::only;
 use crate::app::testing::problems;
+use crate::app::testing::type_of;
 use crate::app::testing::warnings;
 use crate::broker::BrokerError;
 use crate::config::Config;
+use crate::error::ErrorKind;
 use crate::policy::BatchOptions;
 use crate::policy::Delay;
 use crate::policy::OnDecode;
 use crate::registration::Form;
 use crate::registration::MqttOptions;
+use crate::registration::Options;
+use crate::registration::Requirements;
 
 /// A handler that dead-letters to `dead`.
 fn parks(name: &'static str, address: &'static str, dead: &'static str) -> Handler {
@@ -91,8 +95,7 @@ fn a_reader_on_another_broker_makes_no_loop() {
 #[test]
 fn a_retry_topic_must_be_read_by_someone_or_be_said_to_be_elsewhere() {
     let device = |retry| filters("device", "devices/+/state", retry);
-    let elsewhere =
-        |options: &mut crate::registration::Options| options.retry_topic_elsewhere = true;
+    let elsewhere = |options: &mut Options| options.retry_topic_elsewhere = true;
     fine(&app([device("devices/retry/state")]));
     fine(&app([
         device("retries"),
@@ -186,7 +189,7 @@ fn two_handlers_of_one_name_are_refused() {
 #[test]
 fn state_that_a_handler_takes_must_be_there() {
     struct Db;
-    let needs = || app([handler("fulfil", "jobs").needs(|needs| needs.state::<Db>())]);
+    let needs = || app([handler("fulfil", "jobs").needs(Requirements::state::<Db>)]);
     only(problems(&needs()), &["State<", "Db>", "`App::state`"]);
     fine(&needs().state(Db));
 }
@@ -197,7 +200,7 @@ fn a_batch_is_both_declared_and_taken_or_neither() {
         size: 8,
         wait: Duration::ZERO,
     });
-    let takes = || handler("fulfil", "jobs").needs(|needs| needs.batch());
+    let takes = || handler("fulfil", "jobs").needs(Requirements::batch);
     fine(&app([takes().with(|options| options.batch = batch)]));
     only(problems(&app([takes()])), &["batch", "`fulfil`"]);
     only(
@@ -218,7 +221,7 @@ fn a_batch_is_both_declared_and_taken_or_neither() {
 // spec: C8
 #[test]
 fn a_decoding_handler_that_says_nothing_of_the_undecodable_is_told() {
-    let decodes = || handler("fulfil", "jobs").needs(|needs| needs.decodes());
+    let decodes = || handler("fulfil", "jobs").needs(Requirements::decodes);
     only(
         warnings(&app([decodes()])),
         &["cannot be decoded is dropped", "`fulfil`"],
@@ -275,9 +278,7 @@ fn a_broker_limit_below_the_cap_is_told() {
 
 #[test]
 fn numbers_that_do_not_fit_together_are_refused() {
-    let with = |change: fn(&mut crate::registration::Options)| {
-        app([handler("fulfil", "jobs").with(change)])
-    };
+    let with = |change: fn(&mut Options)| app([handler("fulfil", "jobs").with(change)]);
     let hold = with(|options| {
         options.delay = Some(Delay::Hold);
         options.prefetch = Some(1);
@@ -295,7 +296,7 @@ fn numbers_that_do_not_fit_together_are_refused() {
     });
     only(warnings(&window), &["a window of 4"]);
     let batch = app([handler("fulfil", "jobs")
-        .needs(|needs| needs.batch())
+        .needs(Requirements::batch)
         .with(|options| {
             options.batch = Some(BatchOptions {
                 size: 8,
@@ -310,8 +311,8 @@ fn numbers_that_do_not_fit_together_are_refused() {
 fn a_handler_that_outlives_a_stop_is_told() {
     let app =
         app([handler("fulfil", "jobs")
-            .with(|options| options.timeout = Some(Duration::from_secs(60)))]);
-    only(warnings(&app), &["1m", "25s", "`drain`"]);
+            .with(|options| options.timeout = Some(Duration::from_mins(1)))]);
+    only(warnings(&app), &["1m,", "25s", "`drain`"]);
 }
 
 #[test]
@@ -324,4 +325,91 @@ fn what_a_broker_cannot_serve_is_said_with_the_handler() {
         problems(&bare([handler("fulfil", "jobs")]).broker(broker)),
         &["`fulfil` (shop::fulfil, src/shop.rs:7)", "no filters here"],
     );
+}
+
+/// A handler of a filter, whose filter the configuration or the program overrides.
+fn device() -> Handler {
+    async fn device() {}
+    filters("device", "devices/+/state", "devices/retry/state")
+        .with(|options| options.retry_topic_elsewhere = true)
+        .is(|| type_of(device))
+}
+
+// case: F06
+#[test]
+fn an_overridden_filter_is_held_to_the_grammar() {
+    let with = |filter: &str| {
+        app([device()]).config(Config::toml(format!(
+            "handlers.device.address = \"{filter}\""
+        )))
+    };
+    for filter in ["a/#/b", "a#", "#a", "+a", "a+", "a/b+/c", "a/#/"] {
+        only(
+            problems(&with(filter)),
+            &[
+                "key `handlers.device.address`",
+                "`device` (shop::device, src/shop.rs:7)",
+                filter,
+            ],
+        );
+    }
+    for filter in ["#", "+", "/", "a//b", "+/+/#", "/+", "a/+/c"] {
+        fine(&with(filter));
+    }
+}
+
+// case: F05
+#[tokio::test]
+async fn an_address_that_a_broker_would_hang_up_on_is_refused_before_connecting() {
+    async fn jobs() {}
+    for address in ["", "a\0b", &"x".repeat(65_536)] {
+        let fake = Fake::new();
+        let app = || {
+            bare([handler("fulfil", "jobs").is(|| type_of(jobs))])
+                .broker(fake.clone())
+                .mount_with(jobs, |mount| mount.address(address))
+        };
+        only(
+            problems(&app()),
+            &["`fulfil` (shop::fulfil, src/shop.rs:7)"],
+        );
+        let error = app().run_until(std::future::pending()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(fake.subscriptions(), 0, "nothing was connected");
+    }
+}
+
+// case: F08
+#[test]
+fn a_configured_dead_letter_with_a_wildcard_is_refused() {
+    for key in ["dead_letter", "retry_topic", "reply_to"] {
+        let config = Config::toml(format!("handlers.device.{key} = \"dead/#\""));
+        only(
+            problems(&app([device()]).config(config)),
+            &[key, "dead/#", "`device`"],
+        );
+    }
+}
+
+#[test]
+fn a_prefix_that_breaks_a_filter_is_said_where_it_stands() {
+    let config = |prefix: &str| {
+        let reads = handler("all", "#").form(Form::Filter).with(|options| {
+            options.retry_topic = Some("again");
+        });
+        app([reads]).config(Config::toml(format!("prefix = \"{prefix}\"")))
+    };
+    only(
+        problems(&config("staging.")),
+        &["key `prefix`", "staging.#"],
+    );
+    fine(&config("staging/"));
+}
+
+#[test]
+fn names_must_be_something() {
+    async fn jobs() {}
+    let app = app([handler("fulfil", "jobs").is(|| type_of(jobs))])
+        .mount_with(jobs, |mount| mount.name(""));
+    only(problems(&app), &["name"]);
 }
