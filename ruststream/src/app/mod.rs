@@ -1,6 +1,8 @@
 //! The application: brokers, state, a choice of handlers, and how it is run.
 
 mod announce;
+#[cfg(test)]
+mod announce_tests;
 mod handle;
 mod plan;
 mod run;

@@ -18,7 +18,7 @@ use crate::policy::OnDecode;
 use crate::policy::OnFailure;
 use crate::registration::Form;
 use crate::registration::MqttOptions;
-use crate::registration::Registration;
+use crate::registration::Options;
 use crate::settle::Settle;
 
 /// The values of one handler, from the attribute alone or after configuration.
@@ -51,13 +51,12 @@ pub(crate) struct Declared<'a> {
 }
 
 impl Declared<'static> {
-    /// What the attribute alone declares.
-    pub(crate) fn by(registration: &Registration) -> Self {
-        let options = registration.options;
+    /// What an attribute, or an attribute with configuration over it, declares.
+    pub(crate) fn of(form: Form, address: &'static str, is_mqtt: bool, options: &Options) -> Self {
         Self {
-            form: registration.form,
-            address: registration.address,
-            is_mqtt: registration.form == Form::Filter || options.mqtt.is_some(),
+            form,
+            address,
+            is_mqtt,
             retry_topic: options.retry_topic,
             has_retry_topic_with: options.retry_topic_with.is_some(),
             max_attempts: options.max_attempts,
@@ -77,7 +76,8 @@ impl Declared<'static> {
             reply_to: options.reply_to,
             broker: options.broker,
             group: options.group,
-            mqtt: options.mqtt,
+            // A protocol's options are read by its broker only.
+            mqtt: options.mqtt.filter(|_| is_mqtt),
         }
     }
 }

@@ -11,33 +11,8 @@ use crate::mount::draft::Draft;
 
 /// Check what was `said` of `draft`, without defaults.
 pub(crate) fn check(draft: &Draft, said: &Overlay, is_mqtt: bool, findings: &mut Findings) {
-    let options = &said.options;
-    let declared = Declared {
-        form: draft.registration.form,
-        address: draft.address(),
-        is_mqtt,
-        retry_topic: options.retry_topic,
-        has_retry_topic_with: options.retry_topic_with.is_some(),
-        max_attempts: options.max_attempts,
-        dead_letter: options.dead_letter,
-        backoff: options.backoff,
-        on_error: options.on_error,
-        on_panic: options.on_panic,
-        on_timeout: options.on_timeout,
-        on_decode: options.on_decode,
-        timeout: options.timeout,
-        delay: options.delay,
-        settle: options.settle,
-        concurrency: options.concurrency,
-        workers: options.workers,
-        prefetch: options.prefetch,
-        batch: options.batch,
-        reply_to: options.reply_to,
-        broker: options.broker,
-        group: options.group,
-        // A protocol's options are read by its broker only.
-        mqtt: options.mqtt.filter(|_| is_mqtt),
-    };
+    let form = draft.registration.form;
+    let declared = Declared::of(form, draft.address(), is_mqtt, &said.options);
     for problem in declared.problems() {
         let key = full(problem.key());
         findings.problem(
