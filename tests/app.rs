@@ -1,4 +1,5 @@
 //! An application as a program: found handlers, configuration, and signals to a real process.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -195,6 +196,7 @@ fn sigterm_and_sigint_end_a_program_cleanly_and_ack_what_ran() {
 
 // case: I06
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a real process is timed")]
 fn a_second_signal_ends_a_program_at_once_and_leaves_the_message() {
     let mut program = Program::start("impatient");
     program.wait_for("started");

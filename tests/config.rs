@@ -1,4 +1,5 @@
 //! Configuration as a program meets it: a file in its working directory, and its environment.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write;
 use std::path::PathBuf;

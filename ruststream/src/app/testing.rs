@@ -85,6 +85,7 @@ impl Fake {
         self.subscribed.load(Ordering::Relaxed)
     }
 
+    #[cfg(feature = "memory")]
     pub(crate) fn closed(&self) -> usize {
         self.closed.load(Ordering::Relaxed)
     }
@@ -269,6 +270,7 @@ impl Handler {
         self
     }
 
+    #[cfg(feature = "memory")]
     pub(crate) fn runs(mut self, slot: fn() -> Box<dyn Slot>) -> Self {
         self.slot = slot;
         self

@@ -196,13 +196,16 @@ const WAIT_READ: fn(&Value) -> Option<Duration> = |value| duration::parse(text(v
 /// A duration as attributes and files have it: units from the largest to the smallest.
 pub(crate) fn show_period(period: &Duration) -> String {
     let mut rest = period.as_micros();
-    let mut shown = String::new();
-    for (unit, micros) in UNITS {
-        if rest >= micros {
-            shown.push_str(&format!("{}{unit}", rest / micros));
-            rest %= micros;
+    let parts = UNITS.map(|(unit, micros)| {
+        let count = rest / micros;
+        rest %= micros;
+        if count == 0 {
+            String::new()
+        } else {
+            format!("{count}{unit}")
         }
-    }
+    });
+    let shown = parts.concat();
     if shown.is_empty() {
         "0s".to_owned()
     } else {
