@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytestring::ByteString;
 use tokio::task::Id;
 use tokio::task::JoinError;
 use tokio::task::JoinSet;
@@ -27,7 +28,9 @@ use crate::error::ErrorKind;
 use crate::error::Problem;
 use crate::extract::Scope;
 use crate::mount::bind::Bound;
+use crate::mount::draft::DEFAULT_BROKER;
 use crate::publisher::Brokers;
+use crate::publisher::Publisher;
 use crate::pump::End;
 use crate::pump::Pump;
 use crate::pump::Stop;
@@ -136,7 +139,7 @@ async fn drive<F: Future<Output = ()>>(
 }
 
 /// Subscribe everything, then start one pump per mount point.
-async fn start(plan: Plan, state: &StateMap) -> Result<Running, Error> {
+pub(super) async fn start(plan: Plan, state: &StateMap) -> Result<Running, Error> {
     announce(&plan);
     let sources = match subscribe(&plan.mounts).await {
         Ok(sources) => sources,
@@ -152,16 +155,20 @@ async fn start(plan: Plan, state: &StateMap) -> Result<Running, Error> {
         abort: CancellationToken::new(),
         drain: plan.drain.0,
     };
+    let sinks = Brokers::new(
+        plan.brokers
+            .iter()
+            .map(|(name, broker)| (ByteString::from(name.as_str()), broker.sink())),
+    );
     let mut running = Running {
         mounts: Arc::default(),
+        publisher: publisher(&plan.brokers, &sinks),
         bound: Vec::new(),
         pumps: JoinSet::new(),
         tasks: HashMap::new(),
         stop: stop.clone(),
         brokers: plan.brokers,
     };
-    let sinks = running.brokers.iter();
-    let brokers = Brokers::new(sinks.map(|(name, broker)| (name.as_str().into(), broker.sink())));
     let mut states = Vec::new();
     for (index, (mount, source)) in plan.mounts.into_iter().zip(sources).enumerate() {
         let state_of_mount = MountState::new(&mount.point);
@@ -170,7 +177,7 @@ async fn start(plan: Plan, state: &StateMap) -> Result<Running, Error> {
             mount: Arc::clone(&mount.point),
             source,
             sink: Arc::clone(&sink),
-            scope: Scope::new(state.clone(), sink, brokers.clone(), draining.clone()),
+            scope: Scope::new(state.clone(), sink, sinks.clone(), draining.clone()),
             counters: Arc::clone(&state_of_mount.counters),
             health: Arc::clone(&state_of_mount.health),
             stop: stop.clone(),
@@ -182,6 +189,15 @@ async fn start(plan: Plan, state: &StateMap) -> Result<Running, Error> {
     }
     running.mounts = states.into();
     Ok(running)
+}
+
+/// Publishes to the default broker, or to the first if no broker is the default.
+fn publisher(brokers: &[(String, Arc<dyn Broker>)], sinks: &Brokers) -> Publisher {
+    let default = brokers.iter().find(|(name, _)| name == DEFAULT_BROKER);
+    let (_, broker) = default
+        .or(brokers.first())
+        .expect("a checked plan has a mount point, and its broker");
+    Publisher::with_brokers(broker.sink(), sinks.clone())
 }
 
 /// Subscribe all mount points at once, in their order. A refusal ends it: the driver tries again by
@@ -227,6 +243,7 @@ fn refused(mount: &Bound, error: &BrokerError) -> Problem {
 /// A running application.
 pub(super) struct Running {
     pub(super) mounts: Arc<[MountState]>,
+    pub(super) publisher: Publisher,
     bound: Vec<Bound>,
     pumps: JoinSet<End>,
     /// Which mount point each task is, to name one that dies.
@@ -235,19 +252,15 @@ pub(super) struct Running {
     brokers: Vec<(String, Arc<dyn Broker>)>,
 }
 
-/// How far beyond the drain pumps may go: a settlement that has begun is seen through.
-const OVERTIME: Duration = Duration::from_secs(2);
+/// How far beyond the drain pumps may go. They end by themselves: a settlement that has begun is
+/// seen through for 2 s, and sources close; this is for one that does not.
+const OVERTIME: Duration = Duration::from_secs(5);
 /// How long an ending at once may take.
 const ABORT_WITHIN: Duration = Duration::from_secs(1);
 /// How long brokers may take to close.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 impl Running {
-    /// The name and state of every mount point's broker, for publishing.
-    pub(super) fn brokers(&self) -> &[(String, Arc<dyn Broker>)] {
-        &self.brokers
-    }
-
     /// Wait until a mount point ends that nobody stopped: a fault, which is never silent.
     ///
     /// # Cancel safety

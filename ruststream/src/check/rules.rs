@@ -11,6 +11,7 @@ use super::target;
 use crate::policy::Backoff;
 use crate::policy::Delay;
 use crate::registration::Form;
+use crate::registration::MqttOptions;
 use crate::registration::Options;
 use crate::settle::Settle;
 
@@ -35,11 +36,36 @@ pub(crate) fn problems(
     found
 }
 
-struct Declared<'a> {
-    form: Form,
-    address: &'static str,
-    is_mqtt: bool,
-    options: &'a Options,
+impl Declared<'static> {
+    /// What an attribute, or an attribute with configuration over it, declares.
+    pub(crate) fn of(form: Form, address: &'static str, is_mqtt: bool, options: &Options) -> Self {
+        Self {
+            form,
+            address,
+            is_mqtt,
+            retry_topic: options.retry_topic,
+            has_retry_topic_with: options.retry_topic_with.is_some(),
+            max_attempts: options.max_attempts,
+            dead_letter: options.dead_letter,
+            backoff: options.backoff,
+            on_error: options.on_error,
+            on_panic: options.on_panic,
+            on_timeout: options.on_timeout,
+            on_decode: options.on_decode,
+            timeout: options.timeout,
+            delay: options.delay,
+            settle: options.settle,
+            concurrency: options.concurrency,
+            workers: options.workers,
+            prefetch: options.prefetch,
+            batch: options.batch,
+            reply_to: options.reply_to,
+            broker: options.broker,
+            group: options.group,
+            // A protocol's options are read by its broker only.
+            mqtt: options.mqtt.filter(|_| is_mqtt),
+        }
+    }
 }
 
 type Found = Vec<Problem<'static>>;
