@@ -1,7 +1,6 @@
 //! Loops and holes: copies that come back for ever, and copies that nobody reads (spec C20).
 
 use super::Findings;
-use crate::address;
 use crate::mount::bind::Bound;
 use crate::registration::Form;
 
@@ -75,8 +74,8 @@ fn others<'a>(mount: &'a Bound, all: &'a [Bound]) -> impl Iterator<Item = &'a Bo
         .filter(|other| other.point.broker == mount.point.broker)
 }
 
-/// Whether what is published to `published` arrives at `mount`.
-fn reads(mount: &Bound, published: &str) -> bool {
+/// Whether what is published to `address` arrives at `mount`.
+fn reads(mount: &Bound, address: &str) -> bool {
     match mount.point.form {
         Form::Filter => crate::address::matches(&mount.point.address, address),
         form => mount.broker.canonical(form, address) == mount.canonical(),

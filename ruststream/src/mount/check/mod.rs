@@ -2,7 +2,6 @@
 
 mod broker;
 mod competition;
-mod declaration;
 mod flow;
 pub(crate) mod grammar;
 mod handler;
