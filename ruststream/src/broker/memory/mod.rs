@@ -37,6 +37,9 @@ mod events;
 mod faults;
 mod link;
 mod matching;
+#[cfg(feature = "testing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+pub mod observe;
 mod pool;
 mod publish;
 mod queue;
