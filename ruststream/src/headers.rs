@@ -152,11 +152,6 @@ impl HeaderMap {
         self.0
             .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
     }
-
-    /// Remove all, and keep the memory.
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
-    }
 }
 
 impl<'a> IntoIterator for &'a HeaderMap {
