@@ -1,6 +1,5 @@
 #![allow(missing_docs)]
-use ruststream::__private as p;
-use ruststream::{App, Json, Bytes, Extract, Outcome, Publisher, Message};
+use ruststream::{App, Json, Bytes, Outcome, Publisher, Message};
 use ruststream::broker::{Broker, memory::Memory};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,15 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[allow(dead_code)]
 struct Reading { device: u64, at: u64, value: f64 }
 static SUM: AtomicU64 = AtomicU64::new(0);
+#[ruststream::subscriber(address = "json", on_decode = drop)]
 async fn json(r: Json<Reading>) -> Outcome { SUM.store(SUM.load(Ordering::Relaxed) + r.0.device, Ordering::Relaxed); Outcome::Ack }
+#[ruststream::subscriber(address = "bytes")]
 async fn bytes(r: Bytes) -> Outcome { SUM.store(SUM.load(Ordering::Relaxed) + r.len() as u64, Ordering::Relaxed); Outcome::Ack }
-
-const _: () = { p::inventory::submit! { p::Registration::new("json", ("m","f",1), p::Form::Address, "json", p::Options::NONE,
-  || p::Typed::boxed(|i: &mut p::Incoming<'_>| { let a = <Json<Reading> as Extract>::extract(i)?; Ok(async move { p::Verdict::Done(json(a).await) }) }),
-  || std::any::TypeId::of::<u8>(), |_| (), false) } };
-const _: () = { p::inventory::submit! { p::Registration::new("bytes", ("m","f",1), p::Form::Address, "bytes", p::Options::NONE,
-  || p::Typed::boxed(|i: &mut p::Incoming<'_>| { let a = <Bytes as Extract>::extract(i)?; Ok(async move { p::Verdict::Done(bytes(a).await) }) }),
-  || std::any::TypeId::of::<u16>(), |_| (), false) } };
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();

@@ -51,7 +51,7 @@ impl Shell {
 
     fn start_batch(&mut self, mut batch: Vec<Delivery>) {
         for delivery in &mut batch {
-            delivery.id = self.admit(delivery);
+            delivery.id = self.admit(delivery.settled, delivery.payload().len());
         }
         let index = self
             .free

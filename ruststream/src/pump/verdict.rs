@@ -267,7 +267,7 @@ impl Shell {
 
     /// Its attempts were spent before it arrived: it is not started again (spec C23).
     pub(super) fn spent_on_arrival(&mut self, mut delivery: Delivery) {
-        let id = self.admit(&delivery);
+        let id = self.admit(delivery.settled, delivery.payload().len());
         delivery.id = id;
         let decision = spent(&self.facts_of(&delivery), Reason::MaxAttempts);
         self.note_decision(&delivery, Outcome::Retry, &decision);
