@@ -19,6 +19,7 @@ use syn::token;
 use crate::diagnostics::Errors;
 use crate::diagnostics::list;
 use crate::diagnostics::nearest;
+use crate::keys::FORMS;
 use crate::keys::HABITS;
 use crate::keys::Key;
 use crate::keys::Kind;
@@ -31,6 +32,8 @@ pub(crate) struct Arguments {
     entries: Vec<Entry>,
     /// Every key that was written, readable value or not.
     written: Vec<(&'static str, Ident)>,
+    /// Something was written that may have been meant as the address.
+    address_is_unclear: bool,
 }
 
 /// One argument.
@@ -76,6 +79,11 @@ impl Arguments {
     /// The names of the keys, in the order in which they were written.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&'static str, &Ident)> {
         self.written.iter().map(|(name, word)| (*name, word))
+    }
+
+    /// Whether a missing address is told already by another error.
+    pub(crate) fn address_is_unclear(&self) -> bool {
+        self.address_is_unclear
     }
 
     /// Whether this key was written.
@@ -139,12 +147,17 @@ impl Arguments {
             Ok(word) => word,
             Err(error) => {
                 errors.push(error);
+                self.address_is_unclear = true;
                 return skip_to_next(input);
             }
         };
         let name = word.unraw().to_string();
         let Some(key) = keys.iter().find(|key| key.name == name) else {
-            errors.at(&word, unknown_key(&name, keys, group));
+            let message = unknown_key(&name, keys, group);
+            self.address_is_unclear |= FORMS
+                .iter()
+                .any(|form| message.contains(&format!("`{form}")));
+            errors.at(&word, message);
             return skip_to_next(input);
         };
         if self.has(key.name) {

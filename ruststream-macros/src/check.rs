@@ -60,6 +60,9 @@ pub(crate) fn is_mqtt(arguments: &Arguments) -> bool {
 fn check_form(arguments: &Arguments, errors: &mut Errors) {
     let mut written = arguments.names().filter(|(name, _)| FORMS.contains(name));
     let Some((first, _)) = written.next() else {
+        if arguments.address_is_unclear() {
+            return;
+        }
         errors.at_span(
             Span::call_site(),
             "where do messages come from? add `address = \"orders\"` \

@@ -1,9 +1,11 @@
 //! The registration as tokens.
 //!
-//! Everything stands in one `const _` beside the function. Spans decide what the compiler underlines,
+//! Everything stands in one constant beside the function. It has a name, because `const _` in an
+//! `impl` would be an error of its own beside the one about the function that is not free. Spans decide what the compiler underlines,
 //! so each call into the runtime crate is spanned, path and parentheses, at the user's tokens that it
 //! is about; what is about none keeps the span of the attribute.
 
+use proc_macro2::Delimiter;
 use proc_macro2::Group;
 use proc_macro2::Ident;
 use proc_macro2::Span;
@@ -15,6 +17,7 @@ use quote::quote;
 use quote::quote_spanned;
 use syn::Expr;
 use syn::Path;
+use syn::PathArguments;
 use syn::ReturnType;
 use syn::Signature;
 use syn::ext::IdentExt;
@@ -28,11 +31,13 @@ use crate::keys::Check;
 use crate::keys::FORMS;
 use crate::keys::Kind;
 
-/// The registration of a handler whose attribute and signature are sound.
+/// The registration of a handler whose attribute and signature are sound. `others` counts the
+/// attributes of this kind that still stand on the function.
 pub(crate) fn registration(
     arguments: &Arguments,
     form: &Entry,
     signature: &Signature,
+    others: usize,
 ) -> TokenStream {
     let runtime = Runtime::of(arguments);
     let mut expansion = Expansion {
@@ -57,11 +62,12 @@ pub(crate) fn registration(
     let needs = needs(&runtime, signature);
     let function = &signature.ident;
     let returned = returned(signature);
+    let constant = Ident::new(&constant_name(signature, others), function.span());
     quote! {
-        #[allow(deprecated)]
-        const _: () = {
+        #[allow(dead_code, deprecated, non_upper_case_globals)]
+        const #constant: () = {
             #[allow(unused_imports)]
-            use #private::{ByItself as _, ByPolicy as _, ByReply as _, BySerialize as _, Fallback as _, Plain as _};
+            use #private::{ByItself as _, ByPolicy as _, ByMessage as _, BySerialize as _, Fallback as _, Plain as _};
             #constants
             #checks
             #private::inventory::submit! {
@@ -119,10 +125,10 @@ impl Runtime {
     ) -> TokenStream {
         let (first, last) = ends(about);
         let private = self.private(first);
-        let function = Ident::new(function, first);
-        let mut parentheses = Group::new(proc_macro2::Delimiter::Parenthesis, arguments);
+        let function = function.split("::").map(|part| Ident::new(part, first));
+        let mut parentheses = Group::new(Delimiter::Parenthesis, arguments);
         parentheses.set_span(last);
-        quote_spanned!(first=> #private::#function #parentheses)
+        quote_spanned!(first=> #private #(::#function)* #parentheses)
     }
 }
 
@@ -186,12 +192,18 @@ impl Expansion<'_> {
                 quote!(#some(#private::#of { #fields ..#private::#of::NONE }))
             }
             (Value::Expression(path), Kind::Function) if key == "ordered_by" => {
-                let span = ends(path).0;
-                let of = self.runtime.private(span);
                 let delivery = Ident::new("__delivery", Span::mixed_site());
-                quote!(#some(|#delivery: &#private::Delivery| #of::hash_of(#path(#delivery))))
+                let (first, last) = ends(path);
+                let mut given = Group::new(Delimiter::Parenthesis, quote!(#delivery));
+                given.set_span(last);
+                let hash = self
+                    .runtime
+                    .call(path, "hash_of", quote_spanned!(first=> #path #given));
+                quote!(#some(|#delivery: &#private::Delivery| #hash))
             }
-            (Value::Expression(path), Kind::Function) => quote!(#some(#path)),
+            (Value::Expression(path), Kind::Function) => {
+                self.runtime.call(path, "retry_topic_of", quote!(#path))
+            }
             (Value::Expression(pairs), Kind::Pairs) => match &**pairs {
                 Expr::Array(pairs) => quote!(#some(&#pairs)),
                 pairs => quote!(#some(#pairs)),
@@ -359,20 +371,33 @@ fn verdict(
     let value = Ident::new("__value", Span::mixed_site());
     let error = Ident::new("__error", Span::mixed_site());
     let here = runtime.private(Span::call_site());
-    let about = about_return(signature);
-    let done = if arguments.has("reply_to") {
-        let span = ends(&about).0;
-        let answer = runtime.call(&about, "Answer", quote_spanned!(span=> &#value));
-        quote_spanned!(span=> (&&#answer).verdict())
-    } else {
-        runtime.call(&about, "done", quote!(#value))
+    // The argument of a call is what the compiler blames, so it is placed like the call.
+    let place = |name: &Ident, about: &TokenStream| {
+        let mut name = name.clone();
+        name.set_span(ends(about).0.resolved_at(name.span()));
+        name
     };
-    let failed = if arguments.has("on_error") || arguments.has("max_attempts") {
-        let span = ends(&about).0;
-        let failing = runtime.call(&about, "Failing", quote_spanned!(span=> &#error));
-        quote_spanned!(span=> (&&#failing).verdict())
-    } else {
-        runtime.call(&about, "failed", quote!(&#error))
+    let (about_value, about_error) = about_return(signature);
+    let done = {
+        let (about, span) = (&about_value, ends(&about_value).0);
+        let value = place(&value, about);
+        if arguments.has("reply_to") {
+            let answer = runtime.call(about, "Answer::of", quote!(#value));
+            quote_spanned!(span=> (&&#answer).verdict())
+        } else {
+            runtime.call(about, "done", quote!(#value))
+        }
+    };
+    let failed = {
+        let (about, span) = (&about_error, ends(&about_error).0);
+        let error = place(&error, about);
+        let error = quote_spanned!(span=> &#error);
+        if arguments.has("on_error") || arguments.has("max_attempts") {
+            let failing = runtime.call(about, "Failing", error);
+            quote_spanned!(span=> (&&#failing).verdict())
+        } else {
+            runtime.call(about, "failed", error)
+        }
     };
     quote! {
         let #value = #call.await;
@@ -408,7 +433,7 @@ fn call_with_type(
     let (first, last) = ends(of);
     let private = runtime.private(first);
     let function = Ident::new(function, first);
-    let mut parentheses = Group::new(proc_macro2::Delimiter::Parenthesis, arguments);
+    let mut parentheses = Group::new(Delimiter::Parenthesis, arguments);
     parentheses.set_span(last);
     quote_spanned!(first=> #private::#function::<#of> #parentheses)
 }
@@ -418,6 +443,15 @@ fn name(arguments: &Arguments, signature: &Signature) -> TokenStream {
     match arguments.find("name") {
         Some(entry) => entry.to_token_stream(),
         None => signature.ident.unraw().to_string().into_token_stream(),
+    }
+}
+
+/// A name that no other item has, unless the function's own name is taken twice as well.
+fn constant_name(signature: &Signature, others: usize) -> String {
+    let function = signature.ident.unraw();
+    match others {
+        0 => format!("__RUSTSTREAM_{function}"),
+        others => format!("__RUSTSTREAM_{function}_{others}"),
     }
 }
 
@@ -438,12 +472,26 @@ fn returned(signature: &Signature) -> TokenStream {
     }
 }
 
-/// What an error about the return value underlines.
-fn about_return(signature: &Signature) -> TokenStream {
-    match &signature.output {
-        ReturnType::Default => signature.ident.to_token_stream(),
-        ReturnType::Type(_, of) => of.to_token_stream(),
-    }
+/// What errors about the returned value and the returned error underline: the type arguments of a
+/// written `Result`, else the whole type, else the function's name.
+fn about_return(signature: &Signature) -> (TokenStream, TokenStream) {
+    let ReturnType::Type(_, of) = &signature.output else {
+        let name = signature.ident.to_token_stream();
+        return (name.clone(), name);
+    };
+    let whole = of.to_token_stream();
+    let syn::Type::Path(path) = &**of else {
+        return (whole.clone(), whole);
+    };
+    let last = path.path.segments.last();
+    let arguments = match last.map(|last| &last.arguments) {
+        Some(PathArguments::AngleBracketed(arguments)) => &arguments.args,
+        _ => return (whole.clone(), whole),
+    };
+    let mut arguments = arguments.iter().map(ToTokens::to_token_stream);
+    let value = arguments.next().unwrap_or_else(|| whole.clone());
+    let error = arguments.next().unwrap_or(whole);
+    (value, error)
 }
 
 /// The spans of the first and the last token.

@@ -11,6 +11,7 @@ use syn::DeriveInput;
 use syn::Expr;
 use syn::Fields;
 use syn::Lit;
+use syn::Meta;
 use syn::Path;
 use syn::Token;
 use syn::ext::IdentExt;
@@ -164,12 +165,14 @@ fn read(attributes: &[Attribute], errors: &mut Errors) -> Said {
     let mut said = Said::default();
     let failures = attributes.iter().filter(|it| it.path().is_ident("failure"));
     for attribute in failures {
+        if let Meta::Path(path) = &attribute.meta {
+            errors.at(path, format!("say what is meant: {}", words()));
+            said.outcome.get_or_insert(Meant::Drop);
+            continue;
+        }
         let parsed = attribute.parse_args_with(|input: ParseStream<'_>| {
             if input.is_empty() {
-                return Err(input.error(format!(
-                    "say what is meant: {}",
-                    list(WORDS[..4].iter().copied())
-                )));
+                return Err(input.error(format!("say what is meant: {}", words())));
             }
             while !input.is_empty() {
                 read_one(input, &mut said, errors)?;
@@ -190,10 +193,7 @@ fn read(attributes: &[Attribute], errors: &mut Errors) -> Said {
 
 fn read_one(input: ParseStream<'_>, said: &mut Said, errors: &mut Errors) -> syn::Result<()> {
     if !input.peek(Ident::peek_any) {
-        return Err(input.error(format!(
-            "say what is meant: {}",
-            list(WORDS[..4].iter().copied())
-        )));
+        return Err(input.error(format!("say what is meant: {}", words())));
     }
     let word = input.call(Ident::parse_any)?;
     let meant = match word.to_string().as_str() {
@@ -236,6 +236,10 @@ fn read_delay(input: ParseStream<'_>, word: &Ident) -> syn::Result<Expr> {
     }
 }
 
+fn words() -> String {
+    list(WORDS[..4].iter().copied())
+}
+
 fn unknown(word: &str) -> String {
     match word {
         "ack" | "ignore" | "skip" => format!(
@@ -252,10 +256,7 @@ fn unknown(word: &str) -> String {
         }
         _ => match nearest(word, WORDS) {
             Some(near) => format!("there is no `{word}`: did you mean `{near}`?"),
-            None => format!(
-                "there is no `{word}`: say {}",
-                list(WORDS[..4].iter().copied())
-            ),
+            None => format!("there is no `{word}`: say {}", words()),
         },
     }
 }

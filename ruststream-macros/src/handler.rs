@@ -20,10 +20,23 @@ use syn::token;
 
 use crate::diagnostics::Errors;
 
+/// What is read of the item.
+#[derive(Debug)]
+pub(crate) struct Handler {
+    pub(crate) signature: Signature,
+    /// How many attributes like this one still stand on it.
+    pub(crate) others: usize,
+}
+
 /// Read the signature, or say what the attribute stands on.
-pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Signature> {
+pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Handler> {
     let parser = |input: ParseStream<'_>| {
-        let _attributes = input.call(Attribute::parse_outer)?;
+        let attributes = input.call(Attribute::parse_outer)?;
+        let others = attributes.iter().filter(|other| {
+            let last = other.path().segments.last();
+            last.is_some_and(|last| last.ident == "subscriber")
+        });
+        let others = others.count();
         let _visibility: Visibility = input.parse()?;
         if let Some(error) = other_item(input) {
             return Err(error);
@@ -34,7 +47,7 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Signature>
             return Err(syn::Error::new_spanned(&signature.ident, message));
         }
         let _body: TokenStream = input.parse()?;
-        Ok(signature)
+        Ok(Handler { signature, others })
     };
     parser.parse2(item).map_err(|error| errors.push(error)).ok()
 }

@@ -13,7 +13,8 @@ use crate::handler;
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let mut expansion = item.clone();
-    if let Some(signature) = handler::parse(item, &mut errors) {
+    if let Some(handler) = handler::parse(item, &mut errors) {
+        let signature = handler.signature;
         let arguments = Arguments::parse(attribute, &mut errors);
         handler::check(&signature, &mut errors);
         cfg::check(&signature, &mut errors);
@@ -22,7 +23,12 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         if errors.is_empty()
             && let Some(form) = check::form(&arguments)
         {
-            expansion.extend(expand::registration(&arguments, form, &signature));
+            expansion.extend(expand::registration(
+                &arguments,
+                form,
+                &signature,
+                handler.others,
+            ));
         }
     }
     expansion.extend(errors.finish());

@@ -12,6 +12,7 @@ pub use crate::policy::*;
 pub use crate::registration::*;
 pub use crate::settle::Settle;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::check;
@@ -45,6 +46,14 @@ at_compile_time! {
     batch_argument(takes_batch: bool);
     no_batch_argument(takes_batch: bool);
 }
+
+/// The function of `retry_topic_with`.
+#[must_use]
+pub const fn retry_topic_of(function: RetryTopic) -> Option<RetryTopic> {
+    Some(function)
+}
+
+type RetryTopic = fn(&Delivery) -> Cow<'_, str>;
 
 /// A duration that [`positive_duration`] or [`any_duration`] has checked.
 #[must_use]

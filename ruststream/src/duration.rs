@@ -56,6 +56,33 @@ pub const fn parse_backoff(text: &str) -> Result<Backoff, DurationError> {
     }
 }
 
+/// A duration in the form that [`parse`] reads; what is below a microsecond is left out.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// assert_eq!(ruststream::duration::show(Duration::from_secs(5400)), "1h30m");
+/// ```
+#[must_use]
+pub fn show(duration: Duration) -> String {
+    let mut rest = duration.as_micros();
+    let mut text = String::new();
+    for (unit, name) in UNITS {
+        let count = rest / u128::from(*unit);
+        rest %= u128::from(*unit);
+        if count > 0 {
+            text.push_str(&count.to_string());
+            text.push_str(name);
+        }
+    }
+    if text.is_empty() {
+        text.push_str("0s");
+    }
+    text
+}
+
 /// Why a text is not a duration or a backoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -203,6 +230,16 @@ const fn split_range(text: &[u8]) -> Option<(&[u8], &[u8])> {
 const MILLISECOND: u64 = 1_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
 
+/// Every unit in microseconds, the largest first.
+const UNITS: &[(u64, &str)] = &[
+    (86_400 * SECOND, "d"),
+    (3_600 * SECOND, "h"),
+    (60 * SECOND, "m"),
+    (SECOND, "s"),
+    (MILLISECOND, "ms"),
+    (1, "us"),
+];
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -271,6 +308,12 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in any::<String>()) {
             let _ = (parse(&text), parse_backoff(&text));
+        }
+
+        #[test]
+        fn what_is_shown_can_be_read(micros in any::<u64>()) {
+            let duration = Duration::from_micros(micros);
+            prop_assert_eq!(parse(&show(duration)), Ok(duration));
         }
 
         #[test]

@@ -6,48 +6,28 @@
 //! stand on the items themselves, so each mistake is one error.
 
 use std::any::TypeId;
+use std::cell::Cell;
 use std::fmt;
 use std::hash::DefaultHasher;
 use std::hash::Hash;
 use std::hash::Hasher;
 use std::marker::PhantomData;
 
+use crate::Batch;
 use crate::Failure;
+use crate::IntoMessage;
 use crate::IntoOutcome;
+#[cfg(feature = "json")]
+use crate::Json;
 use crate::Message;
 use crate::Outcome;
+use crate::codec::EncodeError;
 use crate::extract::Extract;
 use crate::extract::Incoming;
 use crate::extract::Rejection;
 use crate::handler::Failed;
 use crate::handler::Verdict;
 use crate::registration::Requirements;
-
-/// A value to publish as the answer of a handler with `reply_to`.
-///
-/// Any value that can be serialized is published as JSON (feature `json`). This trait is for those
-/// that know better what they are on the wire, like [`Message`] itself.
-pub trait Reply {
-    /// The message.
-    ///
-    /// # Errors
-    ///
-    /// A value that cannot be encoded is a failed delivery that goes to the dead letter: running the
-    /// handler again would not help.
-    fn to_message(&self) -> Result<Message, Box<dyn std::error::Error>>;
-}
-
-impl Reply for Message {
-    fn to_message(&self) -> Result<Message, Box<dyn std::error::Error>> {
-        Ok(self.clone())
-    }
-}
-
-impl Reply for crate::Bytes {
-    fn to_message(&self) -> Result<Message, Box<dyn std::error::Error>> {
-        Ok(Message::new(self.clone()).with_content_type("application/octet-stream"))
-    }
-}
 
 /// Asks about the type `T`, or holds a value of it.
 #[derive(Debug)]
@@ -75,6 +55,11 @@ impl<T> Fallback for Of<T> {}
 impl<T, E> Of<Result<T, E>> {
     /// It can be an error.
     pub const FAILS: bool = true;
+}
+
+impl<T> Of<Batch<T>> {
+    /// It is a batch.
+    pub const BATCH: bool = true;
 }
 
 impl<T: Extract> Of<T> {
@@ -193,18 +178,30 @@ impl<E: fmt::Display> Reason for E {
 }
 
 /// A value to publish.
-#[derive(Debug)]
-pub struct Answer<'a, T>(pub &'a T);
+pub struct Answer<T>(Cell<Option<T>>);
+
+impl<T> fmt::Debug for Answer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").finish_non_exhaustive()
+    }
+}
+
+impl<T> Answer<T> {
+    /// Of `value`.
+    pub fn of(value: T) -> Self {
+        Self(Cell::new(Some(value)))
+    }
+}
 
 /// The value knows its message.
-pub trait ByReply {
+pub trait ByMessage {
     /// The answer.
     fn verdict(&self) -> Verdict;
 }
 
-impl<T: Reply> ByReply for &Answer<'_, T> {
+impl<T: IntoMessage> ByMessage for &Answer<T> {
     fn verdict(&self) -> Verdict {
-        answer(self.0.to_message())
+        answer(self.0.take().map(IntoMessage::into_message))
     }
 }
 
@@ -216,12 +213,12 @@ pub trait BySerialize<T> {
         T: Publish;
 }
 
-impl<T> BySerialize<T> for Answer<'_, T> {
+impl<T> BySerialize<T> for Answer<T> {
     fn verdict(&self) -> Verdict
     where
         T: Publish,
     {
-        answer(self.0.publish())
+        answer(self.0.take().map(Publish::publish))
     }
 }
 
@@ -233,26 +230,24 @@ impl<T> BySerialize<T> for Answer<'_, T> {
 )]
 pub trait Publish {
     /// The message.
-    #[expect(clippy::missing_errors_doc, reason = "see `Reply::to_message`")]
-    fn publish(&self) -> Result<Message, Box<dyn std::error::Error>>;
+    #[expect(clippy::missing_errors_doc, reason = "see `IntoMessage::into_message`")]
+    fn publish(self) -> Result<Message, EncodeError>;
 }
 
 #[cfg(feature = "json")]
 #[diagnostic::do_not_recommend]
 impl<T: serde::Serialize> Publish for T {
-    fn publish(&self) -> Result<Message, Box<dyn std::error::Error>> {
-        let payload = serde_json::to_vec(self)?;
-        Ok(Message::new(payload).with_content_type("application/json"))
+    fn publish(self) -> Result<Message, EncodeError> {
+        Json(self).into_message()
     }
 }
 
-fn answer(message: Result<Message, Box<dyn std::error::Error>>) -> Verdict {
+/// Running the handler again would not help a value that cannot be encoded.
+fn answer(message: Option<Result<Message, EncodeError>>) -> Verdict {
     match message {
-        Ok(message) => Verdict::Answer(Box::new(message)),
-        Err(error) => Failed::by_itself(
-            Outcome::DeadLetter,
-            &format_args!("the answer could not be encoded: {error}"),
-        ),
+        Some(Ok(message)) => Verdict::Answer(Box::new(message)),
+        Some(Err(error)) => Failed::by_itself(Outcome::DeadLetter, &error),
+        None => Verdict::Done(Outcome::Ack),
     }
 }
 

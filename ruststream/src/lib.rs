@@ -65,7 +65,6 @@ pub use extract::State;
 pub use extract::Text;
 pub use extract::Topic;
 pub use failure::Failure;
-pub use finish::Reply;
 pub use headers::HeaderValue;
 pub use message::Message;
 pub use outcome::IntoOutcome;

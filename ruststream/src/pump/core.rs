@@ -355,12 +355,6 @@ impl Core {
         self.free.len() == self.entries.len()
     }
 
-    /// Whether the delivery's connection is gone.
-    pub(crate) fn is_stale(&self, id: Id) -> bool {
-        self.entry(id)
-            .is_some_and(|entry| entry.right == Right::Stale)
-    }
-
     /// Whether a word to the broker is on its way for this delivery: it is seen through.
     pub(crate) fn is_being_settled(&self) -> bool {
         self.entries.iter().flatten().any(|entry| {

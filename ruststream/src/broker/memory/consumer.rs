@@ -7,7 +7,6 @@ use bytestring::ByteString;
 
 use super::entry::Entry;
 use super::entry::Mark;
-use super::entry::Moment;
 
 /// The state of a reader's connection.
 ///
@@ -61,9 +60,10 @@ pub(super) struct Consumer {
     /// Left unsettled for good (spec C15).
     pub(super) stuck: u32,
     pub(super) waiting: Option<Waker>,
-    /// How often it has connected, and when last.
+    /// Woken when held settlements arrive.
+    pub(super) settling_waker: Option<Waker>,
+    /// How often it has connected.
     pub(super) connects: u32,
-    pub(super) connected: Moment,
     slots: Vec<Slot>,
     free: Vec<u32>,
     inbox: VecDeque<u32>,
@@ -88,8 +88,8 @@ impl Consumer {
             in_flight: 0,
             stuck: 0,
             waiting: None,
+            settling_waker: None,
             connects: 0,
-            connected: Moment::default(),
             slots: Vec::new(),
             free: Vec::new(),
             inbox: VecDeque::new(),
@@ -186,6 +186,7 @@ impl Consumer {
     }
 
     /// What it holds: handed out or not.
+    #[cfg(feature = "testing")]
     pub(super) fn held(&self) -> impl Iterator<Item = &Entry> {
         self.slots.iter().filter_map(|slot| slot.entry.as_ref())
     }

@@ -116,7 +116,6 @@ impl State {
         };
         consumer.phase = Phase::Opening;
         consumer.connects += 1;
-        consumer.connected = now;
         let epoch = consumer.epoch;
         self.note_reader(EventKind::Connected { epoch }, reader);
         self.send_retained(reader);
@@ -280,6 +279,27 @@ impl State {
         self.places.retain(|_, place| *place != at);
         self.bindings.retain(|binding| binding.queue != at);
         self.routes.change();
+    }
+
+    /// Whether the window is full of what is left unsettled for good and comes only when the
+    /// session resumes (spec C15).
+    pub(super) fn is_stuck(&self, reader: usize) -> bool {
+        self.consumers[reader].as_ref().is_some_and(|consumer| {
+            consumer.stuck > 0
+                && consumer.stuck >= consumer.window
+                && matches!(consumer.phase, Phase::Open)
+                && self.queues[consumer.queue].session().is_some()
+        })
+    }
+
+    /// Wake the reader, which has settlements on their way.
+    #[cfg(feature = "testing")]
+    pub(super) fn wake_settling(&mut self, reader: usize) {
+        if let Some(consumer) = self.consumers[reader].as_mut()
+            && let Some(waker) = consumer.settling_waker.take()
+        {
+            self.wakes.add(waker);
+        }
     }
 
     pub(super) fn wake(&mut self, reader: usize) {

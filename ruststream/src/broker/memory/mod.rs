@@ -33,10 +33,20 @@
 mod bindings;
 mod consumer;
 mod entry;
+#[cfg_attr(
+    not(feature = "testing"),
+    expect(
+        unreachable_pub,
+        reason = "`observe` shows them, with the feature `testing`"
+    )
+)]
 mod events;
 mod faults;
 mod link;
 mod matching;
+#[cfg(feature = "testing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+pub mod observe;
 mod pool;
 mod publish;
 mod queue;
@@ -344,5 +354,5 @@ impl Shared {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "testing"))]
 mod tests;

@@ -255,19 +255,16 @@ impl State {
     /// Add a queue.
     pub(super) fn add_queue(&mut self, place: Place, queue: Queue) -> usize {
         self.routes.change();
-        let at = match self
+        let at = if let Some(at) = self
             .queues
             .iter()
             .position(|known| known.life == Life::Gone)
         {
-            Some(at) => {
-                self.queues[at] = queue;
-                at
-            }
-            None => {
-                self.queues.push(queue);
-                self.queues.len() - 1
-            }
+            self.queues[at] = queue;
+            at
+        } else {
+            self.queues.push(queue);
+            self.queues.len() - 1
         };
         self.places.insert(place, at);
         at

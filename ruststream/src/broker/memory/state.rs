@@ -269,13 +269,31 @@ impl State {
             return;
         }
         let left = entry.expires.until(now);
-        match Arc::get_mut(&mut entry.native) {
-            Some(native) => {
-                native.message = std::mem::take(&mut native.message).with_time_to_live(left);
-            }
-            None => {
-                let message = entry.native.message().clone().with_time_to_live(left);
-                entry.native = Arc::new(Native::new(entry.native.address().clone(), message));
+        if let Some(native) = Arc::get_mut(&mut entry.native) {
+            native.message = std::mem::take(&mut native.message).with_time_to_live(left);
+        } else {
+            let message = entry.native.message().clone().with_time_to_live(left);
+            entry.native = Arc::new(Native::new(entry.native.address().clone(), message));
+        }
+    }
+
+    /// Let go of everything that waits and is no longer worth delivering.
+    #[cfg(feature = "testing")]
+    pub(super) fn expire(&mut self, now: Moment) {
+        if !self.timed {
+            return;
+        }
+        self.reap(now);
+        for at in 0..self.queues.len() {
+            let ready = &mut self.queues[at].ready;
+            let expired: Vec<usize> = (0..ready.len())
+                .rev()
+                .filter(|place| ready[*place].expires <= now)
+                .collect();
+            for place in expired {
+                if let Some(entry) = self.queues[at].ready.remove(place) {
+                    self.part(at, entry, "expired");
+                }
             }
         }
     }
@@ -289,35 +307,41 @@ impl State {
 
     /// Write down what happened to a message.
     pub(super) fn note(&mut self, kind: EventKind, reader: Option<usize>, native: &Native) {
-        let Some(log) = &mut self.log else {
-            return;
-        };
-        let mount = reader
-            .and_then(|reader| self.consumers.get(reader)?.as_ref())
-            .map(|consumer| consumer.mount.clone())
-            .unwrap_or_default();
-        log.push(Event {
-            kind,
-            mount,
-            address: native.address().clone(),
-            payload: native.message().payload().clone(),
-        });
+        if self.log.is_some() {
+            self.write(Event {
+                kind,
+                mount: reader
+                    .and_then(|reader| self.consumers.get(reader)?.as_ref())
+                    .map(|consumer| consumer.mount.clone())
+                    .unwrap_or_default(),
+                address: native.address().clone(),
+                payload: native.message().payload().clone(),
+            });
+        }
     }
 
     /// Write down what happened to a reader.
     pub(super) fn note_reader(&mut self, kind: EventKind, reader: usize) {
-        let Some(log) = &mut self.log else {
-            return;
-        };
-        let Some(consumer) = self.consumers.get(reader).and_then(Option::as_ref) else {
-            return;
-        };
-        log.push(Event {
-            kind,
-            mount: consumer.mount.clone(),
-            address: self.queues[consumer.queue].name.clone(),
-            payload: bytes::Bytes::new(),
-        });
+        if self.log.is_some()
+            && let Some(consumer) = self.consumers.get(reader).and_then(Option::as_ref)
+        {
+            self.write(Event {
+                kind,
+                mount: consumer.mount.clone(),
+                address: self.queues[consumer.queue].name.clone(),
+                payload: bytes::Bytes::new(),
+            });
+        }
+    }
+
+    #[cold]
+    fn write(&mut self, event: Event) {
+        if let Some(log) = &mut self.log {
+            log.push(event);
+            for waker in log.take_waiting() {
+                self.wakes.add(waker);
+            }
+        }
     }
 }
 

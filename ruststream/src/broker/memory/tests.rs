@@ -21,6 +21,10 @@ use crate::settle::Settle;
 use crate::settle::Token;
 
 mod amqp;
+mod faults;
+mod mqtt;
+mod properties;
+mod rabbitmq;
 
 /// A subscription of the mount point `reader` to `address`.
 pub(super) fn subscription(form: Form, address: &'static str, window: u32) -> Subscription {
