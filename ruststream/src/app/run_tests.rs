@@ -431,3 +431,17 @@ async fn a_mount_point_that_dies_ends_the_run_and_is_named() {
         &["`faulty`", "its pump panicked", "please report"],
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_mount_point_that_died_unwatched_is_told_at_the_stop() {
+    let fake = Fake {
+        panics: true,
+        ..Fake::new()
+    };
+    let app = bare([handler("faulty", "orders")]).broker(fake);
+    let handle = app.start().await.unwrap();
+    pass(seconds(1)).await;
+    let error = handle.stop().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Failed);
+    assert!(error.to_string().contains("`faulty`"), "{error}");
+}

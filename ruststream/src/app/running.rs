@@ -77,20 +77,28 @@ impl Running {
         let Some(joined) = self.pumps.join_next_with_id().await else {
             return std::future::pending().await;
         };
+        Error::new(ErrorKind::Failed, vec![self.ended_early(joined)])
+    }
+
+    /// The fault of a pump that ended before anyone stopped it.
+    fn ended_early(&self, joined: Result<(Id, End), JoinError>) -> Problem {
         let problem = match joined {
             Ok((id, _)) => self.fault(id, "it stopped by itself"),
             Err(error) => self.died(&error),
         };
         tracing::error!(problem = %problem, "a mount point failed");
-        Error::new(ErrorKind::Failed, vec![problem])
+        problem
     }
 
     /// Stop in order; `at_once` cuts it short.
     pub(super) async fn stop(mut self, at_once: impl Future<Output = ()>) -> Result<(), Error> {
         let started = self.pumps.len();
         tracing::info!(ruststream.handlers = started, "stopping");
-        self.stop.draining.cancel();
         let mut tally = Tally::default();
+        while let Some(joined) = self.pumps.try_join_next_with_id() {
+            tally.problems.push(self.ended_early(joined));
+        }
+        self.stop.draining.cancel();
         let limit = self.stop.drain.saturating_add(OVERTIME);
         let mut at_once = std::pin::pin!(at_once);
         let in_time = tokio::select! {
