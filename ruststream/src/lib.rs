@@ -36,7 +36,7 @@ pub mod registry;
 pub mod settle;
 pub mod settlement;
 mod settler;
-pub mod state;
+mod state;
 pub mod stats;
 mod text;
 
