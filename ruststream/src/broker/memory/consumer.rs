@@ -97,6 +97,7 @@ impl Consumer {
     }
 
     /// Whether one more delivery fits into the window.
+    #[inline]
     pub(super) fn has_room(&self) -> bool {
         let most = match self.settling {
             Settling::Automatic => AUTOMATIC_BUFFER,
@@ -112,6 +113,7 @@ impl Consumer {
     }
 
     /// Assign a delivery. It is unsettled from here on (spec A18).
+    #[inline]
     pub(super) fn assign(&mut self, entry: Entry) {
         if !entry.is(Mark::Unconfirmed) {
             self.in_flight += 1;
@@ -131,6 +133,7 @@ impl Consumer {
     }
 
     /// The next assigned delivery to hand out, and the key that settles it.
+    #[inline]
     pub(super) fn next(&mut self) -> Option<(u64, &Entry)> {
         let slot = self.inbox.pop_front()?;
         let Slot { entry, generation } = self.slots.get(slot as usize)?;
@@ -147,6 +150,7 @@ impl Consumer {
     }
 
     /// Take the delivery of this key out, once.
+    #[inline]
     pub(super) fn take(&mut self, key: u64) -> Option<Entry> {
         let (at, generation) = parts(key);
         let slot = self.slots.get_mut(at as usize)?;

@@ -20,22 +20,23 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A native message, from the pool if there is one that nobody holds.
-    pub(super) fn take(&mut self, address: ByteString, message: Message) -> Arc<Native> {
-        let Some(mut native) = self.unheld() else {
-            return Arc::new(Native::new(address, message));
-        };
-        match Arc::get_mut(&mut native) {
-            Some(inner) => {
-                inner.address = address;
-                inner.message = message;
-                native
-            }
-            None => Arc::new(Native::new(address, message)),
+    /// A native message, from the pool if there is one that nobody holds. What that one was is left
+    /// in the arguments, for the caller to drop.
+    #[inline]
+    pub(super) fn swap(&mut self, address: &mut ByteString, message: &mut Message) -> Arc<Native> {
+        if let Some(mut native) = self.unheld()
+            && let Some(inner) = Arc::get_mut(&mut native)
+        {
+            std::mem::swap(&mut inner.address, address);
+            std::mem::swap(&mut inner.message, message);
+            return native;
         }
+        let (address, message) = (std::mem::take(address), std::mem::take(message));
+        Arc::new(Native::new(address, message))
     }
 
     /// Give a settled message back.
+    #[inline]
     pub(super) fn give(&mut self, native: Arc<Native>) {
         self.used.push_back(native);
         if self.used.len() > USED {
@@ -43,6 +44,7 @@ impl Pool {
         }
     }
 
+    #[inline]
     fn unheld(&mut self) -> Option<Arc<Native>> {
         let is_free = |front: &mut Arc<Native>| Arc::get_mut(front).is_some();
         if self.used.front_mut().is_some_and(is_free) {
@@ -53,6 +55,7 @@ impl Pool {
     }
 
     /// Empty the one that has waited longest. One that is held even now is left to its holder.
+    #[cold]
     fn tidy(&mut self) {
         if let Some(mut native) = self.used.pop_front()
             && self.empty.len() < EMPTY
@@ -74,6 +77,12 @@ const EMPTY: usize = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Pool {
+        fn take(&mut self, mut address: ByteString, mut message: Message) -> Arc<Native> {
+            self.swap(&mut address, &mut message)
+        }
+    }
 
     #[test]
     fn a_message_that_nobody_holds_is_used_again() {

@@ -35,28 +35,30 @@ pub(super) struct Publisher {
 }
 
 impl State {
-    /// Publish a message.
+    /// Publish a message. The arguments are taken by exchange: a message is large to move, and
+    /// what comes back in its place is dropped without the lock.
     pub(super) fn publish(
         &mut self,
-        to: ByteString,
-        message: Message,
+        to: &mut ByteString,
+        message: &mut Message,
         publisher: Publisher,
         now: Moment,
     ) -> Result<Published, PublishError> {
         if self.faults.is_some()
-            && let Some(error) = self.refusal(&to)
+            && let Some(error) = self.refusal(to)
         {
-            let native = Native::new(to, message);
-            self.note(EventKind::Refused, None, &native);
+            self.note_unpublished(EventKind::Refused, to, message);
             return Err(error);
         }
         let expires = message
             .time_to_live()
             .map_or(Moment::NEVER, |time| now.plus(time));
-        self.reap(now);
-        let at = match self.routes.find(&to) {
+        if self.timed {
+            self.reap(now);
+        }
+        let at = match self.routes.find(to) {
             Some(at) => at,
-            None => self.find_route(&to),
+            None => self.find_route(to),
         };
         let route = self.routes.get(at);
         if let [only] = *route.queues
@@ -64,7 +66,7 @@ impl State {
             && self.queues[only].session().is_none()
         {
             self.check_room(only)?;
-            let native = self.pool.take(to, message);
+            let native = self.pool.swap(to, message);
             if self.log.is_some() {
                 self.note(EventKind::Published { queues: 1 }, None, &native);
             }
@@ -77,8 +79,8 @@ impl State {
     fn publish_to_many(
         &mut self,
         route: usize,
-        to: ByteString,
-        message: Message,
+        to: &mut ByteString,
+        message: &mut Message,
         expires: Moment,
         publisher: Publisher,
     ) -> Result<Published, PublishError> {
@@ -104,7 +106,7 @@ impl State {
         if targets.is_empty() && !retains {
             return self.publish_to_none(to, message, expires, publisher);
         }
-        let native = self.pool.take(to, message);
+        let native = self.pool.swap(to, message);
         if retains {
             self.retain(&native, expires);
         }
@@ -132,26 +134,26 @@ impl State {
     /// Nobody reads it, and there is no queue.
     fn publish_to_none(
         &mut self,
-        to: ByteString,
-        message: Message,
+        to: &mut ByteString,
+        message: &mut Message,
         expires: Moment,
         publisher: Publisher,
     ) -> Result<Published, PublishError> {
         match publisher.rules {
             Some(Rules::Mqtt) => {
-                self.note(EventKind::Unread, None, &Native::new(to, message));
+                self.note_unpublished(EventKind::Unread, to, message);
                 Ok(Published::Unread)
             }
             Some(Rules::Rabbitmq) => {
                 let error = PublishError::permanent(format!(
                     "unroutable: there is no queue `{to}` and no binding takes it, declare one or subscribe to it first"
                 ));
-                self.note(EventKind::Refused, None, &Native::new(to, message));
+                self.note_unpublished(EventKind::Refused, to, message);
                 Err(error)
             }
             Some(Rules::Amqp) | None => {
-                let at = self.queue_or_keep(&to);
-                let native = self.pool.take(to, message);
+                let at = self.queue_or_keep(to);
+                let native = self.pool.swap(to, message);
                 self.note(EventKind::Published { queues: 1 }, None, &native);
                 self.offer(at, Entry::new(native, expires));
                 Ok(Published::Confirmed)
@@ -159,15 +161,21 @@ impl State {
         }
     }
 
+    /// Write down what did not become a message anywhere.
+    #[cold]
+    fn note_unpublished(&mut self, kind: EventKind, to: &ByteString, message: &Message) {
+        let native = Native::new(to.clone(), message.clone());
+        self.note(kind, None, &native);
+    }
+
+    #[inline]
     fn check_room(&self, at: usize) -> Result<(), PublishError> {
         let queue = &self.queues[at];
         if queue.ready.len() < self.most {
-            return Ok(());
+            Ok(())
+        } else {
+            Err(full(&queue.name, self.most))
         }
-        Err(PublishError::transient(format!(
-            "queue full: `{}` holds {} messages",
-            queue.name, self.most
-        )))
     }
 
     fn retain(&mut self, native: &Arc<Native>, expires: Moment) {
@@ -269,4 +277,9 @@ impl State {
         self.places.insert(place, at);
         at
     }
+}
+
+#[cold]
+fn full(queue: &str, most: usize) -> PublishError {
+    PublishError::transient(format!("queue full: `{queue}` holds {most} messages"))
 }

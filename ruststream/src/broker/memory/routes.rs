@@ -40,6 +40,7 @@ impl Routes {
     }
 
     /// The remembered route to `to`.
+    #[inline]
     pub(super) fn find(&mut self, to: &str) -> Option<usize> {
         let place = place(to);
         if let Some(at) = self.recent[place]
@@ -82,6 +83,7 @@ impl Routes {
         at
     }
 
+    #[inline]
     pub(super) fn get(&self, at: usize) -> &Route {
         &self.all[at]
     }

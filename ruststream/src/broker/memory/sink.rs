@@ -25,13 +25,13 @@ impl MemorySink {
 }
 
 impl Sink for MemorySink {
-    fn publish(&self, to: ByteString, message: Message) -> Publishing {
-        let (result, gate) = self.shared.with(|state| {
-            state.timed |= message.time_to_live().is_some();
-            let now = self.shared.now_if_timed(state);
-            let gate = state.gate(&to);
-            (state.publish(to, message, self.publisher, now), gate)
-        });
+    fn publish(&self, mut to: ByteString, mut message: Message) -> Publishing {
+        let mut state = self.shared.lock();
+        state.timed |= message.time_to_live().is_some();
+        let now = self.shared.now_if_timed(&state);
+        let gate = state.faults.is_some().then(|| state.gate(&to)).flatten();
+        let result = state.publish(&mut to, &mut message, self.publisher, now);
+        Shared::unlock(state);
         match gate {
             None => Publishing::Done(result),
             Some(gate) => Publishing::Pending(Box::pin(async move {

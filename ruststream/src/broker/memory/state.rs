@@ -112,6 +112,7 @@ impl State {
     }
 
     /// Put a message into a queue: to the reader whose turn it is, or behind those that wait.
+    #[inline]
     pub(super) fn offer(&mut self, at: usize, mut entry: Entry) {
         let queue = &mut self.queues[at];
         entry.order = queue.next_order();
@@ -148,6 +149,7 @@ impl State {
     }
 
     /// Assign a message to a reader, and have it woken if it waits.
+    #[inline]
     pub(super) fn assign(&mut self, reader: usize, entry: Entry) {
         if let Some(consumer) = self.consumers[reader].as_mut() {
             consumer.assign(entry);
@@ -257,9 +259,9 @@ impl State {
     }
 
     /// Move a dead letter of the broker's own policy. Its expiry stays behind.
-    fn park(&mut self, to: ByteString, message: Message) {
+    fn park(&mut self, mut to: ByteString, mut message: Message) {
         let at = self.queue_or_keep(&to);
-        let native = self.pool.take(to, message);
+        let native = self.pool.swap(&mut to, &mut message);
         self.offer(at, Entry::new(native, Moment::NEVER));
     }
 
@@ -299,6 +301,7 @@ impl State {
     }
 
     /// Keep a settled message for the next publish, unless others hold it.
+    #[inline]
     pub(super) fn recycle(&mut self, entry: Entry) {
         if !entry.is(Mark::Shared) {
             self.pool.give(entry.native);
