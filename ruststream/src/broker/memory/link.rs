@@ -28,21 +28,22 @@ enum Sent {
 
 impl State {
     /// The next thing that a reader is told; `waker` is kept when there is nothing.
+    #[inline]
     pub(super) fn poll(&mut self, reader: usize, now: Moment, waker: &Waker) -> Poll<Arrival> {
         let Some(consumer) = self.consumers[reader].as_mut() else {
             return Poll::Ready(Arrival::Ended);
         };
-        match &mut consumer.phase {
+        match consumer.phase() {
             Phase::Open => {}
             Phase::Opening => {
-                consumer.phase = Phase::Open;
+                consumer.set_phase(Phase::Open);
                 let at = consumer.queue;
                 self.dispatch(at, now);
             }
             Phase::Connecting => return self.connect(reader, now, waker),
             Phase::Lost(why) => {
-                let why = std::mem::take(why);
-                consumer.phase = Phase::Connecting;
+                let why = why.clone();
+                consumer.set_phase(Phase::Connecting);
                 return Poll::Ready(Arrival::Disconnected(BrokerError::transient(why)));
             }
             Phase::Stopped | Phase::Closed => return Poll::Ready(Arrival::Ended),
@@ -82,6 +83,7 @@ impl State {
         Some(delivery)
     }
 
+    #[cold]
     fn connect(&mut self, reader: usize, now: Moment, waker: &Waker) -> Poll<Arrival> {
         let Some(consumer) = self.consumers[reader].as_ref() else {
             return Poll::Ready(Arrival::Ended);
@@ -92,7 +94,7 @@ impl State {
         let Some(consumer) = self.consumers[reader].as_mut() else {
             return Poll::Ready(Arrival::Ended);
         };
-        consumer.phase = Phase::Opening;
+        consumer.set_phase(Phase::Opening);
         consumer.connects += 1;
         let epoch = consumer.epoch;
         self.note_reader(EventKind::Connected { epoch }, reader);
@@ -120,8 +122,8 @@ impl State {
         let Some(consumer) = self.consumers[reader].as_mut() else {
             return;
         };
-        match consumer.phase {
-            Phase::Open | Phase::Opening => consumer.phase = Phase::Lost(why.to_owned()),
+        match consumer.phase() {
+            Phase::Open | Phase::Opening => consumer.set_phase(Phase::Lost(why.to_owned())),
             Phase::Stopped => {}
             Phase::Connecting | Phase::Lost(_) | Phase::Closed => return,
         }
@@ -163,10 +165,10 @@ impl State {
         let Some(consumer) = self.consumers[reader].as_mut() else {
             return;
         };
-        if matches!(consumer.phase, Phase::Stopped | Phase::Closed) {
+        if matches!(consumer.phase(), Phase::Stopped | Phase::Closed) {
             return;
         }
-        consumer.phase = Phase::Stopped;
+        consumer.set_phase(Phase::Stopped);
         let at = consumer.queue;
         self.take_back_until(reader, Sent::Over, Consumer::is_handed_out);
         self.unsubscribe_shared(at, now);
@@ -180,10 +182,10 @@ impl State {
             return;
         };
         let at = consumer.queue;
-        consumer.window = window;
+        consumer.set_window(window);
         if consumer.settling != Settling::Automatic && consumer.in_flight > window {
             self.take_back_until(reader, Sent::NotYet, |consumer| {
-                consumer.in_flight <= consumer.window
+                consumer.in_flight <= consumer.window()
             });
         }
         self.dispatch(at, now);
@@ -230,10 +232,10 @@ impl State {
         let Some(consumer) = self.consumers[reader].as_mut() else {
             return;
         };
-        if matches!(consumer.phase, Phase::Closed) {
+        if matches!(consumer.phase(), Phase::Closed) {
             return;
         }
-        consumer.phase = Phase::Closed;
+        consumer.set_phase(Phase::Closed);
         let at = consumer.queue;
         if let Some(waker) = consumer.waiting.take() {
             self.wakes.add(waker);
@@ -264,8 +266,8 @@ impl State {
     pub(super) fn is_stuck(&self, reader: usize) -> bool {
         self.consumers[reader].as_ref().is_some_and(|consumer| {
             consumer.stuck > 0
-                && consumer.stuck >= consumer.window
-                && matches!(consumer.phase, Phase::Open)
+                && consumer.stuck >= consumer.window()
+                && matches!(consumer.phase(), Phase::Open)
                 && self.queues[consumer.queue].session().is_some()
         })
     }

@@ -358,12 +358,17 @@ impl Shared {
 
     /// Free the lock, then wake whom it concerns.
     #[inline]
-    fn unlock(mut state: MutexGuard<'_, State>) {
+    fn unlock(state: MutexGuard<'_, State>) {
         if !state.wakes.is_empty() {
-            let wakes = std::mem::take(&mut state.wakes);
-            drop(state);
-            wakes.wake();
+            Self::unlock_and_wake(state);
         }
+    }
+
+    #[inline(never)]
+    fn unlock_and_wake(mut state: MutexGuard<'_, State>) {
+        let wakes = std::mem::take(&mut state.wakes);
+        drop(state);
+        wakes.wake();
     }
 }
 

@@ -218,11 +218,11 @@ impl Observer {
         to: impl Into<ByteString>,
         message: impl Into<Message>,
     ) -> Result<Published, PublishError> {
-        let (mut to, mut message) = (to.into(), message.into());
+        let (to, message) = (to.into(), message.into());
         self.with(|state| {
             state.timed |= message.time_to_live().is_some();
             let now = self.shared.now_if_timed(state);
-            state.publish(&mut to, &mut message, self.publisher, now)
+            state.publish(to, message, self.publisher, now)
         })
     }
 }

@@ -20,18 +20,30 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A native message, from the pool if there is one that nobody holds. What that one was is left
-    /// in the arguments, for the caller to drop.
+    /// A native message, from the pool if there is one that nobody holds.
     #[inline]
-    pub(super) fn swap(&mut self, address: &mut ByteString, message: &mut Message) -> Arc<Native> {
-        if let Some(mut native) = self.unheld()
+    pub(super) fn take(&mut self, address: ByteString, message: Message) -> Arc<Native> {
+        if let Some(mut native) = self.used.pop_front() {
+            // A message is large to move: it is written where it stays, and never swapped.
+            if let Some(inner) = Arc::get_mut(&mut native) {
+                inner.address = address;
+                inner.message = message;
+                return native;
+            }
+            self.used.push_front(native);
+        }
+        self.take_empty(address, message)
+    }
+
+    #[cold]
+    fn take_empty(&mut self, address: ByteString, message: Message) -> Arc<Native> {
+        if let Some(mut native) = self.empty.pop()
             && let Some(inner) = Arc::get_mut(&mut native)
         {
-            std::mem::swap(&mut inner.address, address);
-            std::mem::swap(&mut inner.message, message);
+            inner.address = address;
+            inner.message = message;
             return native;
         }
-        let (address, message) = (std::mem::take(address), std::mem::take(message));
         Arc::new(Native::new(address, message))
     }
 
@@ -41,16 +53,6 @@ impl Pool {
         self.used.push_back(native);
         if self.used.len() > USED {
             self.tidy();
-        }
-    }
-
-    #[inline]
-    fn unheld(&mut self) -> Option<Arc<Native>> {
-        let is_free = |front: &mut Arc<Native>| Arc::get_mut(front).is_some();
-        if self.used.front_mut().is_some_and(is_free) {
-            self.used.pop_front()
-        } else {
-            self.empty.pop()
         }
     }
 
@@ -77,12 +79,6 @@ const EMPTY: usize = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    impl Pool {
-        fn take(&mut self, mut address: ByteString, mut message: Message) -> Arc<Native> {
-            self.swap(&mut address, &mut message)
-        }
-    }
 
     #[test]
     fn a_message_that_nobody_holds_is_used_again() {

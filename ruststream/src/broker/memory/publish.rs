@@ -35,20 +35,17 @@ pub(super) struct Publisher {
 }
 
 impl State {
-    /// Publish a message. The arguments are taken by exchange: a message is large to move, and
-    /// what comes back in its place is dropped without the lock.
+    /// Publish a message.
+    #[inline]
     pub(super) fn publish(
         &mut self,
-        to: &mut ByteString,
-        message: &mut Message,
+        to: ByteString,
+        message: Message,
         publisher: Publisher,
         now: Moment,
     ) -> Result<Published, PublishError> {
-        if self.faults.is_some()
-            && let Some(error) = self.refusal(to)
-        {
-            self.note_unpublished(EventKind::Refused, to, message);
-            return Err(error);
+        if self.faults.is_some() {
+            self.refuse(&to, &message)?;
         }
         let expires = message
             .time_to_live()
@@ -56,17 +53,13 @@ impl State {
         if self.timed {
             self.reap(now);
         }
-        let at = match self.routes.find(to) {
+        let at = match self.routes.find(&to) {
             Some(at) => at,
-            None => self.find_route(to),
+            None => self.find_route(&to),
         };
-        let route = self.routes.get(at);
-        if let [only] = *route.queues
-            && route.groups.is_empty()
-            && self.queues[only].session().is_none()
-        {
+        if let Some(only) = self.routes.get(at).only {
             self.check_room(only)?;
-            let native = self.pool.swap(to, message);
+            let native = self.pool.take(to, message);
             if self.log.is_some() {
                 self.note(EventKind::Published { queues: 1 }, None, &native);
             }
@@ -76,11 +69,23 @@ impl State {
         self.publish_to_many(at, to, message, expires, publisher)
     }
 
+    /// Refuse a publish that is to be refused.
+    #[cold]
+    fn refuse(&mut self, to: &ByteString, message: &Message) -> Result<(), PublishError> {
+        match self.refusal(to) {
+            Some(error) => {
+                self.note_unpublished(EventKind::Refused, to, message);
+                Err(error)
+            }
+            None => Ok(()),
+        }
+    }
+
     fn publish_to_many(
         &mut self,
         route: usize,
-        to: &mut ByteString,
-        message: &mut Message,
+        to: ByteString,
+        message: Message,
         expires: Moment,
         publisher: Publisher,
     ) -> Result<Published, PublishError> {
@@ -106,7 +111,7 @@ impl State {
         if targets.is_empty() && !retains {
             return self.publish_to_none(to, message, expires, publisher);
         }
-        let native = self.pool.swap(to, message);
+        let native = self.pool.take(to, message);
         if retains {
             self.retain(&native, expires);
         }
@@ -134,26 +139,26 @@ impl State {
     /// Nobody reads it, and there is no queue.
     fn publish_to_none(
         &mut self,
-        to: &mut ByteString,
-        message: &mut Message,
+        to: ByteString,
+        message: Message,
         expires: Moment,
         publisher: Publisher,
     ) -> Result<Published, PublishError> {
         match publisher.rules {
             Some(Rules::Mqtt) => {
-                self.note_unpublished(EventKind::Unread, to, message);
+                self.note_unpublished(EventKind::Unread, &to, &message);
                 Ok(Published::Unread)
             }
             Some(Rules::Rabbitmq) => {
                 let error = PublishError::permanent(format!(
                     "unroutable: there is no queue `{to}` and no binding takes it, declare one or subscribe to it first"
                 ));
-                self.note_unpublished(EventKind::Refused, to, message);
+                self.note_unpublished(EventKind::Refused, &to, &message);
                 Err(error)
             }
             Some(Rules::Amqp) | None => {
-                let at = self.queue_or_keep(to);
-                let native = self.pool.swap(to, message);
+                let at = self.queue_or_keep(&to);
+                let native = self.pool.take(to, message);
                 self.note(EventKind::Published { queues: 1 }, None, &native);
                 self.offer(at, Entry::new(native, expires));
                 Ok(Published::Confirmed)
@@ -246,7 +251,11 @@ impl State {
         for group in &mut groups {
             group.members.sort_unstable();
         }
-        self.routes.insert(to.clone(), queues, groups)
+        let only = match (&*queues, &*groups) {
+            ([only], []) if self.queues[*only].session().is_none() => Some(*only),
+            _ => None,
+        };
+        self.routes.insert(to.clone(), queues, groups, only)
     }
 
     /// The queue of this name, made to keep what nobody takes if there is none.

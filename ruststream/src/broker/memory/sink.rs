@@ -25,20 +25,23 @@ impl MemorySink {
 }
 
 impl Sink for MemorySink {
-    fn publish(&self, mut to: ByteString, mut message: Message) -> Publishing {
+    fn publish(&self, to: ByteString, message: Message) -> Publishing {
         let mut state = self.shared.lock();
         state.timed |= message.time_to_live().is_some();
         let now = self.shared.now_if_timed(&state);
-        let gate = state.faults.is_some().then(|| state.gate(&to)).flatten();
-        let result = state.publish(&mut to, &mut message, self.publisher, now);
+        let gate = match &state.faults {
+            Some(_) => state.gate(&to),
+            None => None,
+        };
+        let result = state.publish(to, message, self.publisher, now);
         Shared::unlock(state);
-        match gate {
-            None => Publishing::Done(result),
-            Some(gate) => Publishing::Pending(Box::pin(async move {
+        if let Some(gate) = gate {
+            return Publishing::Pending(Box::pin(async move {
                 gate.cancelled().await;
                 result
-            })),
+            }));
         }
+        Publishing::Done(result)
     }
 
     fn publish_copy(&self, copy: Copy) -> Publishing {

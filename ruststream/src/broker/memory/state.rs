@@ -160,6 +160,7 @@ impl State {
     }
 
     /// Settle a delivery by its reader's word.
+    #[inline]
     pub(super) fn settle(
         &mut self,
         reader: usize,
@@ -172,7 +173,7 @@ impl State {
             return Err(AckError::Refused);
         }
         let consumer = self.consumers[reader].as_mut().ok_or(AckError::Closed)?;
-        if token.epoch != consumer.epoch || matches!(consumer.phase, Phase::Closed) {
+        if token.epoch != consumer.epoch || matches!(consumer.phase(), Phase::Closed) {
             self.note_reader(EventKind::Stale, reader);
             return Err(AckError::Stale);
         }
@@ -189,7 +190,9 @@ impl State {
         };
         match how {
             Disposition::Accept => {
-                self.note(EventKind::Accepted, Some(reader), &entry.native);
+                if self.log.is_some() {
+                    self.note(EventKind::Accepted, Some(reader), &entry.native);
+                }
                 self.recycle(entry);
             }
             Disposition::Reject => {
@@ -259,9 +262,9 @@ impl State {
     }
 
     /// Move a dead letter of the broker's own policy. Its expiry stays behind.
-    fn park(&mut self, mut to: ByteString, mut message: Message) {
+    fn park(&mut self, to: ByteString, message: Message) {
         let at = self.queue_or_keep(&to);
-        let native = self.pool.swap(&mut to, &mut message);
+        let native = self.pool.take(to, message);
         self.offer(at, Entry::new(native, Moment::NEVER));
     }
 
