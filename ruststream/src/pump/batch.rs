@@ -86,6 +86,7 @@ impl Shell {
                 index,
                 &Rest::Failed(Reason::Error, failed.outcome, &failed.text),
             ),
+            Verdict::Rejected(rejection) => self.conclude_batch(index, &Rest::Rejected(rejection)),
             // A batch has no one to answer to: `reply_to` and `batch` exclude each other.
             Verdict::Answer(_) => self.conclude_batch(index, &Rest::Done(Outcome::Ack)),
         }

@@ -1,8 +1,8 @@
 //! The shell around the state machine: one poll loop that serves settlements first, then
 //! publishes, timers and handlers, and takes deliveries last.
 
-use std::collections::BTreeSet;
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
@@ -32,24 +32,27 @@ use super::order::Waiting;
 use super::settle::Care;
 use super::settle::Tally;
 use super::stop::Phase;
+use super::worker;
+use crate::Outcome;
 use crate::broker::Arrival;
 use crate::broker::BoxFuture;
 use crate::broker::PublishError;
 use crate::broker::Published;
 use crate::broker::Returns;
 use crate::delivery::Delivery;
-use crate::Outcome;
 use crate::extract::Incoming;
 use crate::extract::Rejection;
 use crate::handler::Verdict;
-use crate::settle::Disposition;
-use crate::settlement::Plan;
-use crate::settler::Right;
+use crate::registration::Requirements;
 use crate::settle::AckError;
+use crate::settle::Disposition;
 use crate::settlement::Facts;
+use crate::settlement::Plan;
 use crate::settlement::Reason;
 use crate::settlement::attempt;
+use crate::settler::Right;
 use crate::stats::Health;
+use tokio::task::JoinSet;
 
 /// Deliveries taken in one poll before other tasks get their turn.
 const BUDGET: usize = 64;
@@ -99,6 +102,8 @@ pub(super) struct Shell {
     /// Deliveries left unsettled for good on this connection (spec C15).
     pub(super) stuck: u64,
     pub(super) unfinished: usize,
+    /// The tasks behind the lanes, with more than one worker. They end with the pump.
+    _workers: JoinSet<()>,
     started: Instant,
     timer: Pin<Box<Sleep>>,
     armed: Option<Elapsed>,
@@ -131,14 +136,25 @@ impl Shell {
             limit: capabilities.delivery_limit,
             delay: policy.delay,
         };
-        let slot = pump.mount.registration.slot;
+        let mut requirements = Requirements::default();
+        (pump.mount.registration.requires)(&mut requirements);
+        let mut workers = JoinSet::new();
+        let slots = worker::slots(
+            pump.mount.registration.slot,
+            lanes,
+            usize::try_from(policy.workers).unwrap_or(1),
+            requirements.settles,
+            &pump.scope,
+            &mut workers,
+        );
         Self {
             core: Core::new(limits),
             facts,
             care: Vec::new(),
             tallies: Vec::new(),
-            lanes: (0..lanes)
-                .map(|index| Lane::new(slot(), index, &ready))
+            lanes: (0..)
+                .zip(slots)
+                .map(|(index, slot)| Lane::new(slot, index, &ready))
                 .collect(),
             free: (0..lanes).rev().collect(),
             ready,
@@ -154,6 +170,7 @@ impl Shell {
             has_ended: false,
             stuck: 0,
             unfinished: 0,
+            _workers: workers,
             started: Instant::now(),
             timer: Box::pin(tokio::time::sleep(Elapsed::ZERO)),
             armed: None,
@@ -404,8 +421,7 @@ impl Shell {
     }
 
     fn start_in_order(&mut self, delivery: Delivery, key_of: fn(&Delivery) -> u64) {
-        let key = match catch_unwind(AssertUnwindSafe(|| key_of(&delivery)))
-        {
+        let key = match catch_unwind(AssertUnwindSafe(|| key_of(&delivery))) {
             Ok(key) => key,
             Err(panic) => {
                 let id = self.admit(delivery.settled, delivery.payload().len());
@@ -523,8 +539,14 @@ impl Shell {
                 self.admit(false, size);
                 self.tallies[id as usize] = Tally::Acked;
                 let plan = Plan::Settle(Disposition::Accept);
-                let step = self.core.handle_plan(id, plan, Elapsed::ZERO, Elapsed::ZERO);
-                debug_assert_eq!(step, Step::Settle(Disposition::Accept), "it was said already");
+                let step = self
+                    .core
+                    .handle_plan(id, plan, Elapsed::ZERO, Elapsed::ZERO);
+                debug_assert_eq!(
+                    step,
+                    Step::Settle(Disposition::Accept),
+                    "it was said already"
+                );
             }
         }
     }

@@ -47,6 +47,9 @@ pub(super) struct Trouble<'a> {
 impl Shell {
     /// The handler of a lane returned.
     pub(super) fn returned(&mut self, index: usize, verdict: Verdict) {
+        if let Verdict::Rejected(rejection) = &verdict {
+            return self.rejected(index, rejection);
+        }
         if self.pump.mount.policy.batch.is_some() {
             return self.batch_returned(index, &verdict);
         }
@@ -71,6 +74,7 @@ impl Shell {
                 }
                 None => self.wait_for_settler(delivery, right, None),
             },
+            (Verdict::Rejected(rejection), _) => self.refused_by_argument(id, delivery, &rejection),
             (Verdict::Done(_) | Verdict::Answer(_), None) if is_unused => {
                 self.left_without_outcome(id, delivery)
             }
