@@ -23,6 +23,8 @@ pub struct Delivery {
     /// Settled when it arrived: there is nothing left to say.
     pub(crate) settled: bool,
     pub(crate) retained: bool,
+    /// What the pump knows it by.
+    pub(crate) id: u32,
 }
 
 impl Delivery {
@@ -38,6 +40,7 @@ impl Delivery {
             redelivered: false,
             settled,
             retained: false,
+            id: 0,
         }
     }
 

@@ -45,7 +45,7 @@ pub enum OnDecode {
 }
 
 /// How `retry_after` waits (spec C6).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Delay {
     /// In the process: the original is settled, the copy waits in memory. A crash loses it.

@@ -40,7 +40,7 @@ pub struct Token {
 }
 
 /// What is said to the broker about one delivery. A driver puts it into its protocol's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Disposition {
     /// Handled, or safely copied: forget it (AMQP 1.0 accepted, PUBACK / PUBREC, `basic.ack`).
     Accept,

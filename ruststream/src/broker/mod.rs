@@ -74,6 +74,40 @@ pub trait Broker: Send + Sync + fmt::Debug {
     fn close(&self) -> BoxFuture<'static, ()>;
 }
 
+/// A shared broker is a broker, as [`from_env`] gives it.
+impl<B: Broker + ?Sized> Broker for Arc<B> {
+    fn system(&self) -> &'static str {
+        (**self).system()
+    }
+
+    fn location(&self) -> String {
+        (**self).location()
+    }
+
+    fn capabilities(&self, subscription: &Subscription) -> Result<Capabilities, BrokerError> {
+        (**self).capabilities(subscription)
+    }
+
+    fn canonical(&self, form: Form, address: &str) -> String {
+        (**self).canonical(form, address)
+    }
+
+    fn subscribe(
+        &self,
+        subscription: Subscription,
+    ) -> BoxFuture<'static, Result<Box<dyn Source>, BrokerError>> {
+        (**self).subscribe(subscription)
+    }
+
+    fn sink(&self) -> Arc<dyn Sink> {
+        (**self).sink()
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        (**self).close()
+    }
+}
+
 /// What a mount point subscribes to.
 #[derive(Clone, Debug)]
 pub struct Subscription {
@@ -132,7 +166,7 @@ impl Capabilities {
 }
 
 /// What becomes of a delivery that is returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Returns {
     /// It comes again and the broker counts (AMQP 1.0, quorum queues).
@@ -194,6 +228,21 @@ pub enum Arrival {
 
 /// Where messages are published.
 pub trait Sink: Send + Sync + fmt::Debug {
+    /// Whether `to` can be published to at all, asked before anything is sent. A protocol with
+    /// wildcards refuses them here, since its server would end the connection.
+    ///
+    /// # Errors
+    ///
+    /// A permanent error with the reason; by default for an empty address only.
+    fn check_address(&self, to: &str) -> Result<(), PublishError> {
+        if to.is_empty() {
+            return Err(PublishError::permanent(
+                "the address to publish to is empty",
+            ));
+        }
+        Ok(())
+    }
+
     /// Publish `message` to `to` and have the broker confirm it.
     fn publish(&self, to: ByteString, message: Message) -> Publishing;
 

@@ -1,4 +1,12 @@
 //! A mount point: one handler, bound to one broker, with its effective policy.
+//!
+//! Use [`Mount`] to give one values of its own; the rest is what descriptions are made of.
+
+pub(crate) mod bind;
+pub(crate) mod check;
+pub(crate) mod draft;
+mod guarantee;
+mod overrides;
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -6,6 +14,9 @@ use std::time::Duration;
 
 use bytestring::ByteString;
 
+pub use self::guarantee::Fate;
+pub use self::guarantee::Guarantee;
+pub use self::overrides::Mount;
 use crate::broker::Capabilities;
 use crate::delivery::Delivery;
 use crate::policy::Backoff;

@@ -1,0 +1,104 @@
+//! A lane: one unit of concurrency, with the deliveries its handler works on.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::task::Wake;
+use std::task::Waker;
+
+use futures_util::task::AtomicWaker;
+
+use crate::batch::Ledger;
+use crate::delivery::Delivery;
+use crate::handler::Slot;
+use crate::settler::Right;
+
+use super::core::Elapsed;
+
+/// One unit of concurrency.
+pub(super) struct Lane {
+    pub(super) slot: Box<dyn Slot>,
+    /// What the handler works on: one delivery, or a batch. They never leave, so nothing that
+    /// happens to the handler loses them.
+    pub(super) deliveries: Vec<Delivery>,
+    /// Set while the handler has a settler that has not spoken.
+    pub(super) by_hand: Option<Arc<Right>>,
+    /// Its settler was dropped unused while the handler runs on.
+    pub(super) is_unused: bool,
+    /// The outcomes of a batch.
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) deadline: Option<Elapsed>,
+    /// The key that `ordered_by` gave, while the lane is busy.
+    pub(super) key: Option<u64>,
+    pub(super) span: Option<tracing::Span>,
+    pub(super) waker: Waker,
+    pub(super) is_busy: bool,
+}
+
+impl Lane {
+    pub(super) fn new(slot: Box<dyn Slot>, index: usize, ready: &Arc<Ready>) -> Self {
+        Self {
+            slot,
+            deliveries: Vec::with_capacity(1),
+            by_hand: None,
+            is_unused: false,
+            ledger: Arc::default(),
+            deadline: None,
+            key: None,
+            span: None,
+            waker: Waker::from(Arc::new(LaneWaker {
+                index,
+                ready: Arc::clone(ready),
+            })),
+            is_busy: false,
+        }
+    }
+}
+
+/// Which lanes were woken, a bit each.
+#[derive(Debug)]
+pub(super) struct Ready {
+    lanes: Box<[AtomicU64]>,
+    pump: AtomicWaker,
+}
+
+impl Ready {
+    pub(super) fn new(lanes: usize) -> Self {
+        Self {
+            lanes: (0..lanes.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            pump: AtomicWaker::new(),
+        }
+    }
+
+    pub(super) fn register(&self, waker: &Waker) {
+        self.pump.register(waker);
+    }
+
+    /// Take the bits of the `word`-th 64 lanes.
+    pub(super) fn take(&self, word: usize) -> u64 {
+        match self.lanes.get(word) {
+            Some(bits) if bits.load(Ordering::Relaxed) != 0 => bits.swap(0, Ordering::Acquire),
+            _ => 0,
+        }
+    }
+
+    pub(super) fn words(&self) -> usize {
+        self.lanes.len()
+    }
+}
+
+struct LaneWaker {
+    index: usize,
+    ready: Arc<Ready>,
+}
+
+impl Wake for LaneWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.ready.lanes[self.index / 64].fetch_or(1 << (self.index % 64), Ordering::Release);
+        self.ready.pump.wake();
+    }
+}

@@ -1,0 +1,605 @@
+//! The shell around the state machine: one poll loop that serves settlements first, then
+//! publishes, timers and handlers, and takes deliveries last.
+
+use std::collections::BTreeSet;
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+use std::task::Poll;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::stream::Stream;
+use tokio::time::Instant;
+use tokio::time::Sleep;
+use tracing::level_filters::LevelFilter;
+
+use super::End;
+use super::Pump;
+use super::core::Core;
+use super::core::Elapsed;
+use super::core::Id;
+use super::core::Limits;
+use super::core::Step;
+use super::core::What;
+use super::lane::Lane;
+use super::lane::Ready;
+use super::notice::Notices;
+use super::order::Waiting;
+use super::settle::Care;
+use super::settle::Tally;
+use super::stop::Phase;
+use crate::broker::Arrival;
+use crate::broker::BoxFuture;
+use crate::broker::PublishError;
+use crate::broker::Published;
+use crate::broker::Returns;
+use crate::delivery::Delivery;
+use crate::Outcome;
+use crate::extract::Incoming;
+use crate::extract::Rejection;
+use crate::handler::Verdict;
+use crate::settle::Disposition;
+use crate::settlement::Plan;
+use crate::settler::Right;
+use crate::settle::AckError;
+use crate::settlement::Facts;
+use crate::settlement::Reason;
+use crate::settlement::attempt;
+use crate::stats::Health;
+
+/// Deliveries taken in one poll before other tasks get their turn.
+const BUDGET: usize = 64;
+/// Copies that wait in memory (spec C6 `process`).
+const WAITING_COPIES: usize = 100_000;
+/// Their payload bytes.
+const WAITING_BYTES: usize = 64 * 1024 * 1024;
+
+/// How far a handler came at its first poll.
+enum Begun {
+    Returned(Verdict),
+    Running,
+    Rejected(Rejection),
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// A publish on its way, and the delivery it is for.
+pub(super) type Outgoing = BoxFuture<'static, (Id, What, Result<Published, PublishError>)>;
+
+pub(super) struct Shell {
+    pub(super) pump: Pump,
+    pub(super) core: Core,
+    /// What is the same for every delivery.
+    pub(super) facts: Facts,
+    /// By id: what is kept of a delivery that is not in a lane any more.
+    pub(super) care: Vec<Option<Box<Care>>>,
+    /// By id: what a settlement on its way counts as.
+    pub(super) tallies: Vec<Tally>,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) free: Vec<usize>,
+    pub(super) ready: Arc<Ready>,
+    pub(super) waiting: Waiting,
+    /// A batch that waits for more items, and until when.
+    pub(super) forming: Vec<Delivery>,
+    pub(super) forming_until: Option<Elapsed>,
+    pub(super) publishes: FuturesUnordered<Outgoing>,
+    /// When handlers are out of time.
+    pub(super) deadlines: BTreeSet<(Elapsed, Id)>,
+    pub(super) notices: Notices,
+    pub(super) phase: Phase,
+    /// The window is 1 until a first delivery shows that no crash loop is at work (spec C24).
+    is_narrow: bool,
+    /// A delivery taken while every lane was busy: the source is looked at all the same, so that a
+    /// lost connection is seen.
+    pub(super) stash: Option<Delivery>,
+    has_ended: bool,
+    /// Deliveries left unsettled for good on this connection (spec C15).
+    pub(super) stuck: u64,
+    pub(super) unfinished: usize,
+    started: Instant,
+    timer: Pin<Box<Sleep>>,
+    armed: Option<Elapsed>,
+}
+
+impl Shell {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the pump's shell owns the clock and the timer"
+    )]
+    pub(super) fn new(pump: Pump) -> Self {
+        let policy = &pump.mount.policy;
+        let capabilities = pump.mount.capabilities;
+        let lanes = usize::try_from(policy.concurrency).unwrap_or(1).max(1);
+        let ready = Arc::new(Ready::new(lanes));
+        let limits = Limits {
+            held: usize::try_from(policy.prefetch / 2).unwrap_or(0),
+            waiting: WAITING_COPIES,
+            waiting_bytes: WAITING_BYTES,
+            dead_letter: policy.dead_letter.is_some(),
+        };
+        let facts = Facts {
+            attempt: 1,
+            counted: None,
+            cap: policy.max_attempts,
+            dead_letter: policy.dead_letter.is_some(),
+            settled: capabilities.settled,
+            returns: capabilities.returns,
+            rejects: capabilities.rejects,
+            limit: capabilities.delivery_limit,
+            delay: policy.delay,
+        };
+        let slot = pump.mount.registration.slot;
+        Self {
+            core: Core::new(limits),
+            facts,
+            care: Vec::new(),
+            tallies: Vec::new(),
+            lanes: (0..lanes)
+                .map(|index| Lane::new(slot(), index, &ready))
+                .collect(),
+            free: (0..lanes).rev().collect(),
+            ready,
+            waiting: Waiting::default(),
+            forming: Vec::new(),
+            forming_until: None,
+            publishes: FuturesUnordered::new(),
+            deadlines: BTreeSet::new(),
+            notices: Notices::default(),
+            phase: Phase::Running,
+            is_narrow: false,
+            stash: None,
+            has_ended: false,
+            stuck: 0,
+            unfinished: 0,
+            started: Instant::now(),
+            timer: Box::pin(tokio::time::sleep(Elapsed::ZERO)),
+            armed: None,
+            pump,
+        }
+    }
+
+    /// Time since the pump started.
+    pub(super) fn now(&self) -> Elapsed {
+        self.started.elapsed()
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        self.ready.register(cx.waker());
+        self.pump.scope.posts.register(cx.waker());
+        let mut budget = BUDGET;
+        loop {
+            let mut progress = self.poll_settled(cx);
+            progress |= self.poll_posts();
+            progress |= self.poll_publishes(cx);
+            progress |= self.poll_lanes();
+            progress |= self.poll_arrivals(cx, &mut budget);
+            if budget == 0 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if progress {
+                continue;
+            }
+            if let Some(end) = self.poll_drained(cx) {
+                return Poll::Ready(end);
+            }
+            if !self.poll_timers(cx) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn poll_settled(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        while let Poll::Ready((id, result)) = self.pump.source.poll_settled(cx) {
+            self.settled(id, result);
+            progress = true;
+        }
+        progress
+    }
+
+    fn poll_posts(&mut self) -> bool {
+        let mut progress = false;
+        while let Some(post) = self.pump.scope.posts.pop() {
+            self.posted(post);
+            progress = true;
+        }
+        progress
+    }
+
+    fn poll_publishes(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        while !self.publishes.is_empty() {
+            let Poll::Ready(Some((id, what, result))) = Pin::new(&mut self.publishes).poll_next(cx)
+            else {
+                break;
+            };
+            self.published(id, what, result);
+            progress = true;
+        }
+        progress
+    }
+
+    fn poll_lanes(&mut self) -> bool {
+        let mut progress = false;
+        for word in 0..self.ready.words() {
+            let mut bits = self.ready.take(word);
+            while bits != 0 {
+                let index = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if self.lanes[index].is_busy {
+                    self.run(index);
+                    progress = true;
+                }
+            }
+        }
+        if !self.waiting.is_empty() {
+            progress |= self.start_waiting();
+        }
+        if !self.forming.is_empty() && self.is_draining() {
+            progress |= self.start_forming();
+        }
+        progress
+    }
+
+    fn poll_arrivals(&mut self, cx: &mut Context<'_>, budget: &mut usize) -> bool {
+        let mut progress = false;
+        if !self.free.is_empty()
+            && let Some(delivery) = self.stash.take()
+        {
+            self.route(delivery);
+            progress = true;
+        }
+        while *budget > 0 && self.stash.is_none() && !self.has_ended {
+            let Poll::Ready(arrival) = self.pump.source.poll_next(cx) else {
+                break;
+            };
+            progress = true;
+            *budget -= 1;
+            match arrival {
+                Arrival::Delivery(delivery) => self.arrived(delivery),
+                Arrival::Connected { epoch } => self.connected(epoch),
+                Arrival::Disconnected(error) => self.disconnected(&error),
+                Arrival::Ended => self.has_ended = true,
+            }
+        }
+        progress
+    }
+
+    /// Take what is due, then arm the timer for what is next. Whether anything was due.
+    fn poll_timers(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(next) = self.next_timer() else {
+            return false;
+        };
+        let now = self.now();
+        if next > now {
+            if self.armed != Some(next) {
+                self.armed = Some(next);
+                self.timer.as_mut().reset(self.started + next);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            self.armed = None;
+        }
+        let now = self.now().max(next);
+        while let Some((id, step)) = self.core.poll_timer(now) {
+            self.carry_out(id, step);
+        }
+        while let Some(&(due, id)) = self.deadlines.first() {
+            if due > now {
+                break;
+            }
+            self.deadlines.pop_first();
+            self.timed_out(id);
+        }
+        if self.forming_until.is_some_and(|until| until <= now) {
+            self.start_forming();
+        }
+        true
+    }
+
+    fn next_timer(&self) -> Option<Elapsed> {
+        let deadline = self.deadlines.first().map(|(due, _)| *due);
+        // A batch that is due and finds no free lane starts when one is freed, not by a timer.
+        let batch = self.forming_until.filter(|_| !self.free.is_empty());
+        [
+            self.core.next_timer(),
+            deadline,
+            batch,
+            self.phase.next_timer(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn connected(&mut self, epoch: u32) {
+        tracing::info!(
+            messaging.system = self.pump.mount.system,
+            messaging.destination.name = &*self.pump.mount.address,
+            ruststream.handler = &*self.pump.mount.name,
+            epoch,
+            "receiving"
+        );
+        self.pump.health.set(Health::Up);
+        self.is_narrow = self.facts.cap.is_some()
+            && self.facts.returns == Returns::Counted
+            && !self.facts.settled;
+        let window = if self.is_narrow {
+            1
+        } else {
+            self.pump.mount.policy.prefetch
+        };
+        self.pump.source.set_window(window);
+    }
+
+    fn disconnected(&mut self, error: &crate::broker::BrokerError) {
+        tracing::warn!(
+            messaging.system = self.pump.mount.system,
+            messaging.destination.name = &*self.pump.mount.address,
+            ruststream.handler = &*self.pump.mount.name,
+            %error,
+            "connection lost; what was unsettled is delivered again"
+        );
+        self.pump.health.set(Health::Down {
+            reason: error.to_string(),
+        });
+        self.stuck = 0;
+        self.is_narrow = false;
+        self.waiting.discard_unsettled();
+        self.stash.take_if(|delivery| delivery.token.is_some());
+        self.forming.retain(|delivery| delivery.token.is_none());
+        for id in self.core.handle_disconnected() {
+            self.forget(id, Err(AckError::Stale));
+        }
+    }
+
+    fn arrived(&mut self, mut delivery: Delivery) {
+        self.pump.counters.deliveries.add(1);
+        self.number(&mut delivery);
+        if self.is_narrow && !delivery.redelivered && delivery.counted.unwrap_or(0) == 0 {
+            self.is_narrow = false;
+            self.pump.source.set_window(self.pump.mount.policy.prefetch);
+        }
+        if self
+            .facts
+            .cap
+            .is_some_and(|cap| delivery.attempt > cap.get())
+        {
+            self.spent_on_arrival(delivery);
+        } else if self.free.is_empty() {
+            self.stash = Some(delivery);
+        } else {
+            self.route(delivery);
+        }
+    }
+
+    /// Give a delivery to a lane, or have it wait for its turn. A lane is free.
+    fn route(&mut self, delivery: Delivery) {
+        if let Some(batch) = self.pump.mount.policy.batch {
+            return self.join_batch(delivery, batch);
+        }
+        match self.pump.mount.policy.ordered_by {
+            None => self.start(delivery, None),
+            Some(key_of) => self.start_in_order(delivery, key_of),
+        }
+    }
+
+    /// Count the attempt (spec C1).
+    fn number(&mut self, delivery: &mut Delivery) {
+        let counted = match delivery.counted {
+            Some(counted) => counted,
+            // A broker that only flags redeliveries has delivered it once at least.
+            None => u32::from(delivery.redelivered && self.facts.returns == Returns::Uncounted),
+        };
+        let carried = attempt::carried(delivery.headers(), &self.pump.mount.name);
+        if carried.malformed {
+            self.warn_of_malformed_count();
+        }
+        delivery.attempt = attempt::number(carried.attempts, counted);
+    }
+
+    fn start_in_order(&mut self, delivery: Delivery, key_of: fn(&Delivery) -> u64) {
+        let key = match catch_unwind(AssertUnwindSafe(|| key_of(&delivery)))
+        {
+            Ok(key) => key,
+            Err(panic) => {
+                let id = self.admit(delivery.settled, delivery.payload().len());
+                return self.failed(
+                    id,
+                    delivery,
+                    Reason::Panic,
+                    None,
+                    &super::verdict::panic_text(&*panic),
+                );
+            }
+        };
+        if self.is_at_work(key) || self.waiting.has(key) {
+            self.waiting.push(key, delivery);
+        } else {
+            self.start(delivery, Some(key));
+        }
+    }
+
+    fn start_waiting(&mut self) -> bool {
+        let mut progress = false;
+        while !self.free.is_empty() {
+            let lanes = &self.lanes;
+            let Some((key, delivery)) = self
+                .waiting
+                .next(|key| lanes.iter().any(|lane| lane.key == Some(key)))
+            else {
+                break;
+            };
+            self.start(delivery, Some(key));
+            progress = true;
+        }
+        progress
+    }
+
+    fn is_at_work(&self, key: u64) -> bool {
+        self.lanes.iter().any(|lane| lane.key == Some(key))
+    }
+
+    /// Make a delivery known to the state machine.
+    pub(super) fn admit(&mut self, settled: bool, size: usize) -> Id {
+        let id = self.core.insert(settled, size);
+        if id as usize >= self.care.len() {
+            self.care.resize_with(id as usize + 1, || None);
+            self.tallies.resize(id as usize + 1, Tally::None);
+        }
+        id
+    }
+
+    /// Give a delivery to a free lane and poll its handler for the first time.
+    ///
+    /// Most handlers are done by then and say ack. When the source takes that at once, the delivery
+    /// has come and gone without the state machine.
+    fn start(&mut self, mut delivery: Delivery, key: Option<u64>) {
+        let index = *self
+            .free
+            .last()
+            .expect("deliveries are taken only while a lane is free");
+        delivery.id = self.core.next_id();
+        let span = self.span(&delivery);
+        let (begun, right) = self.begin(index, &mut delivery, span.as_ref());
+        if let Begun::Returned(Verdict::Done(Outcome::Ack)) = begun
+            && right.is_none()
+            && span.is_none()
+            && delivery.token.is_some()
+        {
+            return self.acked_at_once(delivery);
+        }
+        self.occupy(index, delivery, key, right, span);
+        match begun {
+            Begun::Returned(verdict) => self.returned(index, verdict),
+            Begun::Running => self.arm_deadline(index),
+            Begun::Rejected(rejection) => self.rejected(index, &rejection),
+            Begun::Panicked(panic) => self.panicked(index, &*panic),
+        }
+    }
+
+    /// Extract and poll. The delivery is not the handler's: a panic cannot take it along.
+    fn begin(
+        &mut self,
+        index: usize,
+        delivery: &mut Delivery,
+        span: Option<&tracing::Span>,
+    ) -> (Begun, Option<Arc<Right>>) {
+        let entered = span.map(tracing::Span::enter);
+        let Lane { slot, waker, .. } = &mut self.lanes[index];
+        let mut incoming = Incoming::new(std::slice::from_mut(delivery), &self.pump.scope);
+        let begun = catch_unwind(AssertUnwindSafe(|| match slot.start(&mut incoming) {
+            Ok(()) => match slot.poll(&mut Context::from_waker(waker)) {
+                Poll::Ready(verdict) => Begun::Returned(verdict),
+                Poll::Pending => Begun::Running,
+            },
+            Err(rejection) => Begun::Rejected(rejection),
+        }));
+        let right = incoming.right.take();
+        drop(entered);
+        let begun = begun.unwrap_or_else(Begun::Panicked);
+        if !matches!(begun, Begun::Rejected(_)) {
+            self.pump.counters.starts.add(1);
+        }
+        (begun, right)
+    }
+
+    fn acked_at_once(&mut self, mut delivery: Delivery) {
+        let (id, size) = (delivery.id, delivery.payload().len());
+        let Some(token) = delivery.token.take() else {
+            return;
+        };
+        // The broker may use the message's memory again.
+        drop(delivery);
+        match self.pump.source.settle(token, Disposition::Accept, id) {
+            Poll::Ready(Ok(())) => self.pump.counters.acked.add(1),
+            Poll::Ready(Err(error)) => self.not_acked(error),
+            Poll::Pending => {
+                self.admit(false, size);
+                self.tallies[id as usize] = Tally::Acked;
+                let plan = Plan::Settle(Disposition::Accept);
+                let step = self.core.handle_plan(id, plan, Elapsed::ZERO, Elapsed::ZERO);
+                debug_assert_eq!(step, Step::Settle(Disposition::Accept), "it was said already");
+            }
+        }
+    }
+
+    #[cold]
+    fn not_acked(&mut self, error: AckError) {
+        self.count(Tally::Acked, Err(error));
+        if error != AckError::Stale {
+            self.warn_of_failed_settlement(error);
+        }
+    }
+
+    /// The lane works on the delivery from now on.
+    fn occupy(
+        &mut self,
+        index: usize,
+        delivery: Delivery,
+        key: Option<u64>,
+        right: Option<Arc<Right>>,
+        span: Option<tracing::Span>,
+    ) {
+        self.free.pop();
+        self.admit(delivery.settled, delivery.payload().len());
+        let lane = &mut self.lanes[index];
+        lane.deliveries.push(delivery);
+        lane.key = key;
+        lane.is_busy = true;
+        lane.by_hand = right;
+        lane.span = span;
+    }
+
+    /// Poll the handler of a lane.
+    pub(super) fn run(&mut self, index: usize) {
+        let lane = &mut self.lanes[index];
+        let entered = lane.span.as_ref().map(tracing::Span::enter);
+        let slot = &mut lane.slot;
+        let mut cx = Context::from_waker(&lane.waker);
+        let polled = catch_unwind(AssertUnwindSafe(|| slot.poll(&mut cx)));
+        drop(entered);
+        match polled {
+            Ok(Poll::Pending) => self.arm_deadline(index),
+            Ok(Poll::Ready(verdict)) => self.returned(index, verdict),
+            Err(panic) => self.panicked(index, &*panic),
+        }
+    }
+
+    /// The handler's time runs from its first poll; a handler that is done by then needs no timer.
+    fn arm_deadline(&mut self, index: usize) {
+        let Some(timeout) = self.pump.mount.policy.timeout else {
+            return;
+        };
+        if self.lanes[index].deadline.is_some() {
+            return;
+        }
+        let Some(id) = self.lanes[index].first_id() else {
+            return;
+        };
+        let due = self.now().saturating_add(timeout);
+        self.lanes[index].deadline = Some(due);
+        self.deadlines.insert((due, id));
+    }
+
+    pub(super) fn span(&self, delivery: &Delivery) -> Option<tracing::Span> {
+        if LevelFilter::current() < LevelFilter::INFO || !tracing::enabled!(tracing::Level::INFO) {
+            return None;
+        }
+        let traceparent = delivery.headers().first(crate::headers::names::TRACEPARENT);
+        Some(tracing::info_span!(
+            "deliver",
+            messaging.system = self.pump.mount.system,
+            messaging.destination.name = &*self.pump.mount.address,
+            ruststream.handler = &*self.pump.mount.name,
+            ruststream.attempt = delivery.attempt,
+            ruststream.outcome = tracing::field::Empty,
+            traceparent = traceparent.and_then(crate::HeaderValue::as_str),
+        ))
+    }
+}

@@ -1,0 +1,163 @@
+//! What a mount point's owner is told, once a minute for each kind (spec C32, C5, C15).
+
+use super::core::Id;
+use super::core::What;
+use super::shell::Shell;
+use crate::AckError;
+use crate::Outcome;
+use crate::broker::PublishError;
+use crate::delivery::Delivery;
+use crate::message::CopyKind;
+use crate::settlement::Decision;
+use crate::settlement::Plan;
+
+/// A warning about a mount point, at most once a minute, with how often it happened.
+macro_rules! warn {
+    ($shell:expr, $notice:ident, $level:ident, { $($field:tt)* }, $message:literal) => {
+        let now = $shell.now();
+        if let Some(times) = $shell.notices.$notice.due(now) {
+            let mount = &$shell.pump.mount;
+            tracing::$level!(
+                messaging.system = mount.system,
+                messaging.destination.name = &*mount.address,
+                ruststream.handler = &*mount.name,
+                $($field)*
+                times,
+                $message
+            );
+        }
+    };
+}
+
+impl Shell {
+    /// Say what has to be said of a decision, and record it on the delivery's span.
+    pub(super) fn note_decision(
+        &mut self,
+        delivery: &Delivery,
+        outcome: Outcome,
+        decision: &Decision,
+    ) {
+        if decision.refused && outcome != Outcome::Ack {
+            self.pump.counters.unsupported.add(1);
+            warn!(self, refused, warn, { ruststream.outcome = outcome.as_str(), },
+                "the protocol cannot express this outcome for the delivery; declare `max_attempts` or `dead_letter` to have retries as copies");
+        }
+        if outcome == Outcome::DeadLetter && !self.facts.dead_letter {
+            warn!(
+                self,
+                no_dead_letter,
+                warn,
+                {},
+                "a delivery was to be dead-lettered, but no `dead_letter` is declared: it was dropped"
+            );
+        }
+        let is_given_up = matches!(decision.plan, Plan::Settle(_) | Plan::Nothing)
+            && decision.reason.is_some()
+            && matches!(outcome, Outcome::Retry | Outcome::RetryAfter(_));
+        if is_given_up {
+            if decision.plan == Plan::Nothing {
+                self.pump.counters.dropped.add(1);
+            }
+            warn!(self, given_up, warn, { ruststream.attempt = delivery.attempt, },
+                "a delivery was given up after its last attempt; declare `dead_letter` to keep such messages");
+        }
+        if let Some(span) = self.span_of(delivery) {
+            span.record("ruststream.outcome", outcome.as_str());
+        }
+        tracing::debug!(
+            ruststream.handler = &*self.pump.mount.name,
+            ruststream.attempt = delivery.attempt,
+            ruststream.outcome = outcome.as_str(),
+            "handled"
+        );
+    }
+
+    pub(super) fn warn_of_malformed_count(&mut self) {
+        warn!(
+            self,
+            malformed_count,
+            warn,
+            {},
+            "a retry-count header is not a count and was ignored"
+        );
+    }
+
+    pub(super) fn warn_of_undecodable(
+        &mut self,
+        delivery: &Delivery,
+        error: &str,
+        outcome: Outcome,
+    ) {
+        warn!(self, undecodable, warn, { ruststream.attempt = delivery.attempt, ruststream.outcome = outcome.as_str(), error, },
+            "a payload could not be decoded");
+    }
+
+    pub(super) fn warn_of_missing_reply_address(&mut self) {
+        warn!(
+            self,
+            no_reply_address,
+            warn,
+            {},
+            "an answer had nowhere to go: the delivery names no reply address; declare `reply_to`"
+        );
+    }
+
+    pub(super) fn warn_of_failed_settlement(&mut self, error: AckError) {
+        warn!(self, failed_settlement, warn, { %error, },
+            "a settlement was not taken; the broker may deliver the message again");
+    }
+
+    pub(super) fn warn_of_unread_dead_letter(&mut self) {
+        let dead_letter = self
+            .pump
+            .mount
+            .policy
+            .dead_letter
+            .as_deref()
+            .unwrap_or_default()
+            .to_owned();
+        warn!(self, unread, warn, { dead_letter, },
+            "nobody reads the dead letter, so the broker kept nothing; add a persistent reader, or `mqtt(dead_letter_retain)`");
+    }
+
+    pub(super) fn warn_of_stuck_deliveries(&mut self) {
+        let window = self.pump.mount.policy.prefetch;
+        if self.stuck * 10 < u64::from(window) * 8 {
+            return;
+        }
+        let stuck = self.stuck;
+        warn!(self, stuck, warn, { stuck, window, },
+            "deliveries left unsettled fill the window; nothing more arrives once they do, until the connection is made anew");
+    }
+
+    pub(super) fn warn_of_failed_publish(&mut self, id: Id, what: What, error: &PublishError) {
+        let to = match (what, self.care.get(id as usize).and_then(Option::as_ref)) {
+            (What::Answer, Some(care)) => care.answer.as_ref().map(|(to, _)| to.to_string()),
+            (What::Copy(CopyKind::DeadLetter), _) => self
+                .pump
+                .mount
+                .policy
+                .dead_letter
+                .as_ref()
+                .map(ToString::to_string),
+            _ => None,
+        };
+        let to = to.unwrap_or_else(|| self.pump.mount.address.to_string());
+        let what = match what {
+            What::Answer => "answer",
+            What::Copy(CopyKind::Retry) => "retry copy",
+            What::Copy(CopyKind::DeadLetter) => "dead letter",
+        };
+        let is_transient = error.is_transient();
+        warn!(self, failed_publish, error, { what, to, is_transient, %error, },
+            "a publish failed; the original is kept");
+    }
+
+    fn span_of(&self, delivery: &Delivery) -> Option<&tracing::Span> {
+        let lane = self
+            .lanes
+            .iter()
+            .find(|lane| lane.first_id() == Some(delivery.id))?;
+        lane.span.as_ref()
+    }
+}
