@@ -11,7 +11,6 @@ use super::entry::Entry;
 use super::entry::Mark;
 use super::entry::Moment;
 use super::events::EventKind;
-use super::matching::filter_matches;
 use super::queue::Life;
 use super::queue::Queue;
 use super::queue::Style;
@@ -19,6 +18,7 @@ use super::routes::Group;
 use super::rules::Rules;
 use super::state::Place;
 use super::state::State;
+use crate::address;
 use crate::broker::PublishError;
 use crate::broker::Published;
 use crate::message::Message;
@@ -214,8 +214,8 @@ impl State {
         for (place, at) in &self.places {
             match place {
                 Place::Topic(_, topic) if topic == to => queues.push(*at),
-                Place::Session(_, None, filter) if filter_matches(filter, to) => queues.push(*at),
-                Place::Session(_, Some(name), filter) if filter_matches(filter, to) => {
+                Place::Session(_, None, filter) if address::matches(filter, to) => queues.push(*at),
+                Place::Session(_, Some(name), filter) if address::matches(filter, to) => {
                     if !self.is_member(*at, name, filter) {
                         continue;
                     }
