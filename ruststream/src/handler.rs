@@ -26,18 +26,12 @@ pub trait Slot: Send {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Verdict>;
 
     /// [`start`](Slot::start), then the first [`poll`](Slot::poll), in one step: most handlers are
-    /// done by then.
-    ///
-    /// # Errors
-    ///
-    /// As `start`.
-    fn begin(
-        &mut self,
-        from: &mut Incoming<'_>,
-        cx: &mut Context<'_>,
-    ) -> Result<Poll<Verdict>, Rejection> {
-        self.start(from)?;
-        Ok(self.poll(cx))
+    /// done by then. An argument's refusal is a verdict here.
+    fn begin(&mut self, from: &mut Incoming<'_>, cx: &mut Context<'_>) -> Poll<Verdict> {
+        match self.start(from) {
+            Ok(()) => self.poll(cx),
+            Err(rejection) => Poll::Ready(Verdict::Rejected(rejection)),
+        }
     }
 
     /// Drop the running future, after a panic, a timeout or a stop.
@@ -51,7 +45,7 @@ pub enum Verdict {
     Done(Outcome),
     /// It returned an error.
     Failed(Box<Failed>),
-    /// An argument refused the delivery after all, in a worker.
+    /// An argument refused the delivery.
     Rejected(Rejection),
     /// It returned a value to publish (`reply_to`); the delivery is acked once it is confirmed.
     Answer(Box<Message>),

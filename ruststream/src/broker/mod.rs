@@ -281,37 +281,45 @@ pub enum Published {
 
 /// Why a publish failed.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{reason}")]
-pub struct PublishError {
-    /// Whether it may succeed later (spec C5).
-    pub transient: bool,
-    /// Why, in the broker's words where it gave any.
-    pub reason: String,
+#[error("{}", self.0.reason)]
+pub struct PublishError(Box<Unpublished>);
+
+/// Boxed: every publish has room for one, and few have one.
+#[derive(Clone, Debug)]
+struct Unpublished {
+    transient: bool,
+    reason: String,
 }
 
 impl PublishError {
     /// It may succeed later: the connection broke, the broker is busy.
     #[must_use]
     pub fn transient(reason: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Unpublished {
             transient: true,
             reason: reason.into(),
-        }
+        }))
     }
 
     /// It will never succeed as it is: too large, refused, no such place.
     #[must_use]
     pub fn permanent(reason: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Unpublished {
             transient: false,
             reason: reason.into(),
-        }
+        }))
     }
 
-    /// Whether it may succeed later.
+    /// Whether it may succeed later (spec C5).
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        self.transient
+        self.0.transient
+    }
+
+    /// Why, in the broker's words where it gave any.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.0.reason
     }
 }
 

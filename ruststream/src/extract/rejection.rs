@@ -1,6 +1,5 @@
 //! Why a delivery could not be given to its handler.
 
-use std::borrow::Cow;
 use std::fmt;
 
 /// Why a delivery could not be given to its handler.
@@ -14,9 +13,13 @@ use std::fmt;
 /// assert_eq!(refused.reason(), "header `tenant` is missing");
 /// ```
 #[derive(Clone, Debug)]
-pub struct Rejection {
-    pub(crate) kind: RejectionKind,
-    pub(crate) reason: Cow<'static, str>,
+pub struct Rejection(Box<Refusal>);
+
+/// Boxed: every extractor's result has room for one, and few have one.
+#[derive(Clone, Debug)]
+struct Refusal {
+    kind: RejectionKind,
+    reason: String,
 }
 
 /// What a rejection means.
@@ -35,38 +38,42 @@ impl Rejection {
     #[must_use]
     #[cold]
     pub fn undecodable(reason: impl fmt::Display) -> Self {
-        Self {
+        Self(Box::new(Refusal {
             kind: RejectionKind::Undecodable,
-            reason: Cow::Owned(reason.to_string()),
-        }
+            reason: reason.to_string(),
+        }))
     }
 
     /// It cannot be taken now: a failed attempt, like an `Err` of the handler.
     #[must_use]
     #[cold]
     pub fn failed(reason: impl fmt::Display) -> Self {
-        Self {
+        Self(Box::new(Refusal {
             kind: RejectionKind::Failed,
-            reason: Cow::Owned(reason.to_string()),
-        }
+            reason: reason.to_string(),
+        }))
     }
 
     /// The reason, as it appears on a dead letter.
     #[must_use]
     pub fn reason(&self) -> &str {
-        &self.reason
+        &self.0.reason
+    }
+
+    pub(crate) fn kind(&self) -> RejectionKind {
+        self.0.kind
     }
 
     /// Whether nobody can ever take it; else it is a failed attempt.
     #[must_use]
     pub fn is_undecodable(&self) -> bool {
-        self.kind == RejectionKind::Undecodable
+        self.kind() == RejectionKind::Undecodable
     }
 }
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
+        f.write_str(&self.0.reason)
     }
 }
 

@@ -172,7 +172,7 @@ fn another_broker_is_found_by_name_and_an_unknown_one_names_those_there_are() {
     assert!(ready(publisher.on("audit").unwrap().publish("a", "1")).is_ok());
     assert_eq!((main.sent().len(), audit.sent().len()), (0, 1));
     assert_eq!(
-        publisher.on("audits").unwrap_err().reason,
+        publisher.on("audits").unwrap_err().reason(),
         "no broker is called `audits`; there are: `main`, `audit`"
     );
     assert!(Publisher::new(main).on("audit").is_err());
@@ -184,7 +184,7 @@ fn a_value_that_cannot_be_encoded_is_an_error_of_the_publish() {
     let (publisher, peer) = in_handler(Message::new(""));
     let map = std::collections::BTreeMap::from([((1, 2), 3)]);
     let error = ready(publisher.publish("a", crate::Json(map))).unwrap_err();
-    assert!(error.reason.starts_with("json: "), "{error}");
+    assert!(error.reason().starts_with("json: "), "{error}");
     assert!(peer.sent().is_empty());
 }
 

@@ -41,11 +41,11 @@ use crate::broker::Published;
 use crate::broker::Returns;
 use crate::delivery::Delivery;
 use crate::extract::Incoming;
-use crate::extract::Rejection;
 use crate::handler::Verdict;
 use crate::registration::Requirements;
 use crate::settle::AckError;
 use crate::settle::Disposition;
+use crate::settle::Token;
 use crate::settlement::Facts;
 use crate::settlement::Plan;
 use crate::settlement::Reason;
@@ -61,8 +61,12 @@ const WAITING_COPIES: usize = 100_000;
 /// Their payload bytes.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
 
-/// How far a handler came at its first poll: returned, running, refused by an argument, panicked.
-type Begun = Result<Result<Poll<Verdict>, Rejection>, Box<dyn Any + Send>>;
+/// How far a handler came at its first poll.
+enum Begun {
+    Returned(Verdict),
+    Running,
+    Panicked(Box<dyn Any + Send>),
+}
 
 /// A publish on its way, and the delivery it is for.
 pub(super) type Outgoing = BoxFuture<'static, (Id, What, Result<Published, PublishError>)>;
@@ -262,21 +266,19 @@ impl Shell {
         if !self.free.is_empty()
             && let Some(delivery) = self.stash.take()
         {
-            self.route(delivery);
+            self.route_later(delivery);
             progress = true;
         }
         while *budget > 0 && self.stash.is_none() && !self.has_ended {
-            let Poll::Ready(arrival) = self.pump.source.poll_next(cx) else {
-                break;
-            };
+            match self.pump.source.poll_next(cx) {
+                Poll::Ready(Arrival::Delivery(delivery)) => self.arrived(delivery),
+                Poll::Ready(Arrival::Connected { epoch }) => self.connected(epoch),
+                Poll::Ready(Arrival::Disconnected(error)) => self.disconnected(&error),
+                Poll::Ready(Arrival::Ended) => self.has_ended = true,
+                Poll::Pending => break,
+            }
             progress = true;
             *budget -= 1;
-            match arrival {
-                Arrival::Delivery(delivery) => self.arrived(delivery),
-                Arrival::Connected { epoch } => self.connected(epoch),
-                Arrival::Disconnected(error) => self.disconnected(&error),
-                Arrival::Ended => self.has_ended = true,
-            }
         }
         progress
     }
@@ -370,6 +372,7 @@ impl Shell {
         }
     }
 
+    #[inline]
     fn arrived(&mut self, mut delivery: Delivery) {
         self.pump.counters.deliveries.add(1);
         self.number(&mut delivery);
@@ -391,7 +394,11 @@ impl Shell {
     }
 
     /// Give a delivery to a lane, or have it wait for its turn. A lane is free.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a delivery is large to hand on, and most take exactly this way"
+    )]
+    #[inline(always)]
     fn route(&mut self, delivery: Delivery) {
         if let Some(batch) = self.pump.mount.policy.batch {
             return self.join_batch(delivery, batch);
@@ -402,7 +409,14 @@ impl Shell {
         }
     }
 
+    /// [`route`](Self::route) for a delivery that had to wait.
+    #[inline(never)]
+    fn route_later(&mut self, delivery: Delivery) {
+        self.route(delivery);
+    }
+
     /// Count the attempt (spec C1).
+    #[inline]
     fn number(&mut self, delivery: &mut Delivery) {
         let counted = match delivery.counted {
             Some(counted) => counted,
@@ -433,8 +447,13 @@ impl Shell {
         if self.is_at_work(key) || self.waiting.has(key) {
             self.waiting.push(key, delivery);
         } else {
-            self.start(delivery, Some(key));
+            self.start_of_key(delivery, key);
         }
+    }
+
+    #[inline(never)]
+    fn start_of_key(&mut self, delivery: Delivery, key: u64) {
+        self.start(delivery, Some(key));
     }
 
     fn start_waiting(&mut self) -> bool {
@@ -447,7 +466,7 @@ impl Shell {
             else {
                 break;
             };
-            self.start(delivery, Some(key));
+            self.start_of_key(delivery, key);
             progress = true;
         }
         progress
@@ -471,6 +490,11 @@ impl Shell {
     ///
     /// Most handlers are done by then and say ack. When the source takes that at once, the delivery
     /// has come and gone without the state machine.
+    #[expect(
+        clippy::inline_always,
+        reason = "a delivery is large to hand on, and most take exactly this way"
+    )]
+    #[inline(always)]
     fn start(&mut self, mut delivery: Delivery, key: Option<u64>) {
         let index = *self
             .free
@@ -486,57 +510,57 @@ impl Shell {
         let begun = catch_unwind(AssertUnwindSafe(|| slot.begin(&mut incoming, &mut cx)));
         let right = incoming.right;
         drop(entered);
-        match begun {
-            Ok(Ok(Poll::Ready(Verdict::Done(Outcome::Ack))))
-                if right.is_none() && span.is_none() && delivery.token.is_some() =>
-            {
-                self.pump.counters.starts.add(1);
-                self.acked_at_once(delivery);
+        let begun = match begun {
+            Ok(Poll::Ready(Verdict::Done(Outcome::Ack))) if right.is_none() && span.is_none() => {
+                if let Some(token) = delivery.token.take() {
+                    self.pump.counters.starts.add(1);
+                    return self.acked_at_once(token, delivery.id, delivery.payload().len());
+                }
+                Begun::Returned(Verdict::Done(Outcome::Ack))
             }
-            begun => {
-                self.occupy(index, delivery, key, right, span);
-                self.begun(index, begun);
-            }
-        }
+            Ok(Poll::Ready(verdict)) => Begun::Returned(verdict),
+            Ok(Poll::Pending) => Begun::Running,
+            Err(panic) => Begun::Panicked(panic),
+        };
+        self.occupy(index, delivery, key, right, span);
+        self.begun(index, begun);
     }
 
     /// The handler of an occupied lane was polled for the first time.
     fn begun(&mut self, index: usize, begun: Begun) {
-        if !matches!(begun, Ok(Err(_))) {
-            self.pump.counters.starts.add(1);
+        if let Begun::Returned(Verdict::Rejected(rejection)) = &begun {
+            return self.rejected(index, rejection);
         }
+        self.pump.counters.starts.add(1);
         match begun {
-            Ok(Ok(Poll::Ready(verdict))) => self.returned(index, verdict),
-            Ok(Ok(Poll::Pending)) => self.arm_deadline(index),
-            Ok(Err(rejection)) => self.rejected(index, &rejection),
-            Err(panic) => self.panicked(index, &*panic),
+            Begun::Returned(verdict) => self.returned(index, verdict),
+            Begun::Running => self.arm_deadline(index),
+            Begun::Panicked(panic) => self.panicked(index, &*panic),
         }
     }
 
-    fn acked_at_once(&mut self, mut delivery: Delivery) {
-        let (id, size) = (delivery.id, delivery.payload().len());
-        let Some(token) = delivery.token.take() else {
-            return;
-        };
-        // The broker may use the message's memory again.
-        drop(delivery);
+    #[inline]
+    fn acked_at_once(&mut self, token: Token, id: Id, size: usize) {
         match self.pump.source.settle(token, Disposition::Accept, id) {
             Poll::Ready(Ok(())) => self.pump.counters.acked.add(1),
             Poll::Ready(Err(error)) => self.not_acked(error),
-            Poll::Pending => {
-                self.admit(false, size);
-                self.tallies[id as usize] = Tally::Acked;
-                let plan = Plan::Settle(Disposition::Accept);
-                let step = self
-                    .core
-                    .handle_plan(id, plan, Elapsed::ZERO, Elapsed::ZERO);
-                debug_assert_eq!(
-                    step,
-                    Step::Settle(Disposition::Accept),
-                    "it was said already"
-                );
-            }
+            Poll::Pending => self.ack_is_on_its_way(id, size),
         }
+    }
+
+    #[cold]
+    fn ack_is_on_its_way(&mut self, id: Id, size: usize) {
+        self.admit(false, size);
+        self.tallies[id as usize] = Tally::Acked;
+        let plan = Plan::Settle(Disposition::Accept);
+        let step = self
+            .core
+            .handle_plan(id, plan, Elapsed::ZERO, Elapsed::ZERO);
+        debug_assert_eq!(
+            step,
+            Step::Settle(Disposition::Accept),
+            "it was said already"
+        );
     }
 
     #[cold]

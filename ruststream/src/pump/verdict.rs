@@ -113,7 +113,7 @@ impl Shell {
         delivery: Delivery,
         rejection: &Rejection,
     ) {
-        match rejection.kind {
+        match rejection.kind() {
             RejectionKind::Undecodable => self.undecodable(id, delivery, rejection.reason()),
             RejectionKind::Failed => {
                 self.failed(id, delivery, Reason::Error, None, rejection.reason())

@@ -11,7 +11,6 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
 
 use super::consumer::Settling;
-use super::entry::Mark;
 use super::entry::Moment;
 use super::state::State;
 use crate::delivery::Delivery;
@@ -145,9 +144,9 @@ impl State {
         }
         let epoch = consumer.epoch;
         let counting = self.counting;
-        consumer.take_ahead(TAKEN, |key, entry| {
+        for (key, entry) in consumer.take_ahead(TAKEN) {
             into.push(queue.delivery(entry, Some(Token { epoch, key }), counting));
-        });
+        }
         Some(epoch)
     }
 
@@ -169,10 +168,8 @@ impl State {
             return;
         }
         for key in keys {
-            if let Some(entry) = consumer.take(*key)
-                && !entry.is(Mark::Shared)
-            {
-                self.pool.give(entry.native);
+            if let Some(native) = consumer.take_native(*key) {
+                self.pool.give(native);
             }
         }
         let at = consumer.queue;

@@ -9,6 +9,7 @@ use bytestring::ByteString;
 use super::ahead::Signal;
 use super::entry::Entry;
 use super::entry::Mark;
+use crate::message::Native;
 
 /// The state of a reader's connection.
 ///
@@ -144,27 +145,32 @@ impl Consumer {
     }
 
     /// Assign a delivery. It is unsettled from here on (spec A18).
-    #[expect(
-        clippy::inline_always,
-        reason = "every message passes here, and what its caller knows of it decides most of it"
-    )]
-    #[inline(always)]
     pub(super) fn assign(&mut self, entry: Entry) {
         if !entry.is(Mark::Unconfirmed) {
             self.in_flight += 1;
         }
-        let slot = if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize].entry = Some(entry);
-            slot
-        } else {
-            let slot = u32::try_from(self.slots.len()).expect("fewer slots than a u32 counts");
-            self.slots.push(Slot {
-                entry: Some(entry),
-                generation: 0,
-            });
-            slot
+        *self.place() = Some(entry);
+    }
+
+    /// The place for one more delivery, which is the last to be handed out.
+    #[inline]
+    pub(super) fn place(&mut self) -> &mut Option<Entry> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.add_slot(),
         };
         self.inbox.push_back(slot);
+        &mut self.slots[slot as usize].entry
+    }
+
+    #[cold]
+    fn add_slot(&mut self) -> u32 {
+        let slot = u32::try_from(self.slots.len()).expect("fewer slots than a u32 counts");
+        self.slots.push(Slot {
+            entry: None,
+            generation: 0,
+        });
+        slot
     }
 
     /// The next assigned delivery to hand out, and the key that settles it.
@@ -177,15 +183,13 @@ impl Consumer {
 
     /// The next assigned deliveries, so many at most, the last of them first.
     #[inline]
-    pub(super) fn take_ahead(&mut self, most: usize, mut each: impl FnMut(u64, &Entry)) {
+    pub(super) fn take_ahead(&mut self, most: usize) -> impl Iterator<Item = (u64, &Entry)> {
         let count = self.inbox.len().min(most);
-        for slot in self.inbox.drain(..count).rev() {
-            if let Some(Slot { entry, generation }) = self.slots.get(slot as usize)
-                && let Some(entry) = entry
-            {
-                each(key(slot, *generation), entry);
-            }
-        }
+        let slots = &self.slots;
+        self.inbox.drain(..count).rev().filter_map(|slot| {
+            let Slot { entry, generation } = slots.get(slot as usize)?;
+            Some((key(slot, *generation), entry.as_ref()?))
+        })
     }
 
     /// The delivery of this key was not handed out after all: it is the next one.
@@ -218,6 +222,25 @@ impl Consumer {
             self.in_flight -= 1;
         }
         Some(entry)
+    }
+
+    /// [`take`](Self::take), for the native message alone if no other queue has it.
+    #[inline]
+    pub(super) fn take_native(&mut self, key: u64) -> Option<Arc<Native>> {
+        let (at, generation) = parts(key);
+        let slot = self.slots.get_mut(at as usize)?;
+        let entry = slot.entry.as_ref()?;
+        if slot.generation != generation {
+            return None;
+        }
+        if !entry.is(Mark::Unconfirmed) {
+            self.in_flight -= 1;
+        }
+        let is_shared = entry.is(Mark::Shared);
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(at);
+        let native = slot.entry.take()?.native;
+        (!is_shared).then_some(native)
     }
 
     /// Take out what was assigned last and never handed out.

@@ -79,10 +79,10 @@ impl Entry {
 
     /// An entry of a [plain](Message::is_plain) message: it has no header section and never expires.
     #[inline]
-    pub(super) fn plain(native: Arc<Native>) -> Self {
+    pub(super) fn plain(native: Arc<Native>, order: u64) -> Self {
         Self {
             native,
-            order: 0,
+            order,
             expires: Moment::NEVER,
             count: 0,
             marks: 0,

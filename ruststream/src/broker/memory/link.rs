@@ -278,7 +278,6 @@ impl State {
         }
     }
 
-    #[inline(never)]
     pub(super) fn wake(&mut self, reader: usize) {
         if let Some(consumer) = self.consumers[reader].as_mut()
             && let Some(waker) = consumer.waiting.take()

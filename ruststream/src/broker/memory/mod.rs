@@ -358,7 +358,11 @@ impl Shared {
     }
 
     /// Free the lock, then wake whom it concerns.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "one comparison, whose call would cost more than it"
+    )]
+    #[inline(always)]
     fn unlock(state: MutexGuard<'_, State>) {
         if !state.wakes.is_empty() {
             Self::unlock_and_wake(state);

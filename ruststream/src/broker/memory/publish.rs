@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 
+use super::consumer::Consumer;
 use super::entry::Entry;
 use super::entry::Mark;
 use super::entry::Moment;
 use super::events::EventKind;
+use super::pool::Pool;
 use super::queue::Life;
 use super::queue::Queue;
 use super::queue::Style;
@@ -18,6 +20,7 @@ use super::routes::Group;
 use super::rules::Rules;
 use super::state::Place;
 use super::state::State;
+use super::state::Wakes;
 use crate::address;
 use crate::broker::PublishError;
 use crate::broker::Published;
@@ -32,6 +35,27 @@ pub(super) struct Publisher {
     pub(super) client: u32,
     /// The quality of service of its publishes under MQTT's rules.
     pub(super) qos: u8,
+}
+
+/// What a message needs on its straight way to a reader.
+pub(super) struct Straight<'a> {
+    order: u64,
+    consumer: &'a mut Consumer,
+    pool: &'a mut Pool,
+    wakes: &'a mut Wakes,
+}
+
+impl Straight<'_> {
+    /// Assign the message. It is written where it stays: one that is handed on is copied each time.
+    #[inline]
+    pub(super) fn put(self, to: ByteString, message: Message) {
+        let place = self.consumer.place();
+        *place = Some(Entry::plain(self.pool.take(to, message), self.order));
+        self.consumer.in_flight += 1;
+        if let Some(waker) = self.consumer.waiting.take() {
+            self.wakes.add(waker);
+        }
+    }
 }
 
 impl State {
@@ -76,19 +100,21 @@ impl State {
         !self.timed && self.log.is_none() && self.faults.is_none()
     }
 
-    /// The queue that everything published to `to` goes to, if it is one, is known, and has room.
+    /// The straight way for a plain message to `to`: from one publisher to the only reader of the
+    /// only queue, which waits for it.
     #[inline]
-    pub(super) fn only_queue(&mut self, to: &str) -> Option<usize> {
-        let at = self.routes.find(to)?;
-        let only = self.routes.get(at).only?;
-        (self.queues[only].ready.len() < self.most).then_some(only)
-    }
-
-    /// Put a plain message into a queue.
-    #[inline]
-    pub(super) fn put(&mut self, at: usize, to: ByteString, message: Message) {
-        let native = self.pool.take(to, message);
-        self.offer(at, Entry::plain(native));
+    pub(super) fn straight(&mut self, to: &str) -> Option<Straight<'_>> {
+        let queue = &mut self.queues[self.routes.only(to)?];
+        let [reader] = *queue.consumers else {
+            return None;
+        };
+        let consumer = self.consumers.get_mut(reader)?.as_mut()?;
+        (queue.ready.is_empty() && consumer.has_room()).then_some(Straight {
+            order: queue.next_order(),
+            consumer,
+            pool: &mut self.pool,
+            wakes: &mut self.wakes,
+        })
     }
 
     /// Refuse a publish that is to be refused.

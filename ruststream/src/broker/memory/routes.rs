@@ -26,12 +26,13 @@ pub(super) struct Group {
 }
 
 /// Routes by address.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Routes {
     all: Vec<Route>,
     by_address: HashMap<ByteString, usize>,
-    /// The route last used among the addresses that look alike, to spare the hash.
-    recent: [Option<usize>; RECENT],
+    /// The route last used among the addresses that look alike, to spare the hash; beyond `all`
+    /// where there is none.
+    recent: [usize; RECENT],
     version: u64,
 }
 
@@ -39,22 +40,29 @@ impl Routes {
     /// Forget where things go: subscriptions have changed.
     pub(super) fn change(&mut self) {
         self.version += 1;
+        self.recent = [NONE; RECENT];
+    }
+
+    /// The only queue that takes what is published to `to`, if that is known at a glance.
+    #[inline]
+    pub(super) fn only(&self, to: &str) -> Option<usize> {
+        self.recent(to)?.only
+    }
+
+    #[inline]
+    fn recent(&self, to: &str) -> Option<&Route> {
+        let route = self.all.get(self.recent[place(to)])?;
+        is_same(&route.to, to).then_some(route)
     }
 
     /// The remembered route to `to`.
-    #[inline]
     pub(super) fn find(&mut self, to: &str) -> Option<usize> {
-        let place = place(to);
-        if let Some(at) = self.recent[place]
-            && let Some(route) = self.all.get(at)
-            && route.version == self.version
-            && is_same(&route.to, to)
-        {
-            return Some(at);
+        if self.recent(to).is_some() {
+            return Some(self.recent[place(to)]);
         }
         let at = *self.by_address.get(to)?;
         (self.all[at].version == self.version).then(|| {
-            self.recent[place] = Some(at);
+            self.recent[place(to)] = at;
             at
         })
     }
@@ -70,7 +78,7 @@ impl Routes {
         if self.all.len() >= REMEMBERED {
             self.all.clear();
             self.by_address.clear();
-            self.recent = [None; RECENT];
+            self.recent = [NONE; RECENT];
         }
         let at = *self.by_address.entry(to.clone()).or_insert(self.all.len());
         let route = Route {
@@ -97,6 +105,17 @@ impl Routes {
     }
 }
 
+impl Default for Routes {
+    fn default() -> Self {
+        Self {
+            all: Vec::new(),
+            by_address: HashMap::new(),
+            recent: [NONE; RECENT],
+            version: 0,
+        }
+    }
+}
+
 /// Whether two addresses are the same, which clones of one are at a glance.
 #[inline]
 fn is_same(one: &str, other: &str) -> bool {
@@ -108,6 +127,9 @@ fn place(to: &str) -> usize {
     let last = to.as_bytes().last().map_or(0, |byte| usize::from(*byte));
     (to.len() + last) % RECENT
 }
+
+/// No route.
+const NONE: usize = usize::MAX;
 
 /// How many routes are found without hashing.
 const RECENT: usize = 16;

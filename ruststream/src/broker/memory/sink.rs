@@ -32,9 +32,9 @@ impl Sink for MemorySink {
         let mut state = self.shared.lock();
         if message.is_plain()
             && state.is_plain()
-            && let Some(at) = state.only_queue(&to)
+            && let Some(way) = state.straight(&to)
         {
-            state.put(at, to, message);
+            way.put(to, message);
             Shared::unlock(state);
             return Publishing::Done(Ok(Published::Confirmed));
         }
