@@ -121,7 +121,7 @@ fn predicate(attribute: &Attribute) -> Option<TokenStream> {
 }
 
 /// The most arguments under `#[cfg]`: each doubles the number of calls.
-const MOST: usize = 3;
+const MOST: usize = 4;
 
 #[cfg(test)]
 mod tests {

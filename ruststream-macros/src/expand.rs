@@ -64,7 +64,7 @@ pub(crate) fn registration(
     let returned = returned(signature);
     let constant = Ident::new(&constant_name(signature, others), function.span());
     quote! {
-        #[allow(dead_code, deprecated, non_upper_case_globals)]
+        #[allow(dead_code, deprecated, non_upper_case_globals, unused_braces, unused_parens)]
         const #constant: () = {
             #[allow(unused_imports)]
             use #private::{ByItself as _, ByPolicy as _, ByMessage as _, BySerialize as _, Fallback as _, Plain as _};
@@ -368,19 +368,16 @@ fn verdict(
     signature: &Signature,
     call: &TokenStream,
 ) -> TokenStream {
-    let value = Ident::new("__value", Span::mixed_site());
-    let error = Ident::new("__error", Span::mixed_site());
+    let returned = Ident::new("__returned", Span::mixed_site());
     let here = runtime.private(Span::call_site());
-    // The argument of a call is what the compiler blames, so it is placed like the call.
-    let place = |name: &Ident, about: &TokenStream| {
-        let mut name = name.clone();
-        name.set_span(ends(about).0.resolved_at(name.span()));
-        name
-    };
+    // The argument of a call is what the compiler blames, so it is placed like the call. It has to
+    // be placed exactly so: an expression whose tokens come from two places is blamed on the attribute.
+    let place = |name: &str, about: &TokenStream| Ident::new(name, ends(about).0);
     let (about_value, about_error) = about_return(signature);
+    let value = place("__value", &about_value);
+    let error = place("__error", &about_error);
     let done = {
         let (about, span) = (&about_value, ends(&about_value).0);
-        let value = place(&value, about);
         if arguments.has("reply_to") {
             let answer = runtime.call(about, "Answer::of", quote!(#value));
             quote_spanned!(span=> (&&#answer).verdict())
@@ -390,7 +387,6 @@ fn verdict(
     };
     let failed = {
         let (about, span) = (&about_error, ends(&about_error).0);
-        let error = place(&error, about);
         let error = quote_spanned!(span=> &#error);
         if arguments.has("on_error") || arguments.has("max_attempts") {
             let failing = runtime.call(about, "Failing", error);
@@ -400,8 +396,8 @@ fn verdict(
         }
     };
     quote! {
-        let #value = #call.await;
-        match #here::Probe(#value).split() {
+        let #returned = #call.await;
+        match #here::Probe(#returned).split() {
             ::core::result::Result::Ok(#value) => #done,
             ::core::result::Result::Err(#error) => #failed,
         }

@@ -34,3 +34,6 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expansion.extend(errors.finish());
     expansion
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 
-use super::run::Running;
+use super::running::Running;
 use crate::error::Error;
 use crate::mount::MountPoint;
 use crate::publisher::Publisher;

@@ -9,6 +9,7 @@ mod run;
 #[cfg(test)]
 #[cfg(feature = "memory")]
 mod run_tests;
+mod running;
 mod signal;
 #[cfg(test)]
 pub(crate) mod testing;

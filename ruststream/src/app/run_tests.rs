@@ -181,6 +181,39 @@ async fn a_stop_lets_handlers_publish_and_ack_before_it_closes() {
     assert_eq!(left(&broker, "jobs.dead").await, [""; 0]);
 }
 
+/// A handler that works for a second and notes how many brokers are closed by then.
+fn notes_closed_brokers() -> Box<dyn Slot> {
+    Typed::boxed(|from| {
+        let log = from.state::<Log>().unwrap();
+        let other = from.state::<Fake>().unwrap();
+        Ok(async move {
+            pass(seconds(1)).await;
+            log.0
+                .lock()
+                .unwrap()
+                .push(format!("{} closed", other.closed()));
+            Verdict::Done(Outcome::Ack)
+        })
+    })
+}
+
+// case: I03
+#[tokio::test(start_paused = true)]
+async fn brokers_close_after_the_last_handler() {
+    let (broker, log, other) = (Memory::amqp(), Log::default(), Fake::new());
+    publish(&broker, "jobs", "a").await;
+    let idle = handler("idle", "orders").with(|options| options.broker = Some("plant"));
+    let app = bare([handler("work", "jobs").runs(notes_closed_brokers), idle])
+        .broker(broker)
+        .named_broker("plant", other.clone())
+        .state(log.clone())
+        .state(other.clone());
+    let stopped = app.run_until(pass(Duration::from_millis(200))).await;
+    assert_eq!(kind(stopped), None);
+    assert_eq!(*log.0.lock().unwrap(), ["0 closed"]);
+    assert_eq!(other.closed(), 1);
+}
+
 // case: I02
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_never_ends_is_left_to_the_broker_after_the_drain() {
@@ -397,4 +430,18 @@ async fn a_mount_point_that_dies_ends_the_run_and_is_named() {
         problems,
         &["`faulty`", "its pump panicked", "please report"],
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mount_point_that_died_unwatched_is_told_at_the_stop() {
+    let fake = Fake {
+        panics: true,
+        ..Fake::new()
+    };
+    let app = bare([handler("faulty", "orders")]).broker(fake);
+    let handle = app.start().await.unwrap();
+    pass(seconds(1)).await;
+    let error = handle.stop().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Failed);
+    assert!(error.to_string().contains("`faulty`"), "{error}");
 }

@@ -162,6 +162,14 @@ impl Core {
         }
     }
 
+    /// The id that the next [`insert`](Self::insert) gives.
+    pub(crate) fn next_id(&self) -> Id {
+        match self.free.last() {
+            Some(id) => *id,
+            None => Id::try_from(self.entries.len()).unwrap_or(Id::MAX),
+        }
+    }
+
     /// A delivery of `size` payload bytes goes to its handler.
     pub(crate) fn insert(&mut self, settled: bool, size: usize) -> Id {
         let right = if settled {

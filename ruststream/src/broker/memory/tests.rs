@@ -189,6 +189,11 @@ pub(super) fn try_publish(
     }
 }
 
+/// Publish, whether anyone reads it or not.
+pub(super) fn send(broker: &Memory, to: &'static str, message: impl Into<Message>) {
+    try_publish(broker, to, message).expect("published");
+}
+
 pub(super) fn publish(broker: &Memory, to: &'static str, message: impl Into<Message>) {
     assert_eq!(
         try_publish(broker, to, message).expect("published"),

@@ -227,7 +227,7 @@ async fn a_session_lives_as_long_as_it_asked_for() {
             ..MqttOptions::NONE
         };
         Reader::connect(&broker, filter("a/+", options)).close();
-        let _ = try_publish(&broker, "a/b", "1");
+        send(&broker, "a/b", "1");
         tokio::time::advance(Duration::from_secs(away)).await;
         let mut reader = Reader::connect(&broker, filter("a/+", options));
         assert_eq!(reader.payloads(), expected, "{away} s");
@@ -373,7 +373,7 @@ fn retained_messages_come_with_the_subscription_as_it_asked() {
             retain_handling: Some(handling),
             ..MqttOptions::NONE
         };
-        let _ = try_publish(&broker, "a/b", Message::new("kept").retained());
+        send(&broker, "a/b", Message::new("kept").retained());
         let mut reader = Reader::connect(&broker, filter("a/+", options));
         for (expected, epoch) in [(at_first, 2), (at_resume, 3)] {
             let found = reader.settle_all(Disposition::Accept);
@@ -388,7 +388,7 @@ fn retained_messages_come_with_the_subscription_as_it_asked() {
 #[test]
 fn a_retained_message_is_flagged_with_the_subscription_and_as_published_only_when_asked() {
     let broker = Memory::mqtt();
-    let _ = try_publish(&broker, "a/b", Message::new("kept").retained());
+    send(&broker, "a/b", Message::new("kept").retained());
     let as_published = MqttOptions {
         retain_as_published: Some(true),
         ..MqttOptions::NONE
@@ -408,9 +408,9 @@ fn a_retained_message_is_flagged_with_the_subscription_and_as_published_only_whe
 fn an_empty_retained_message_removes_what_was_kept() {
     let broker = Memory::mqtt();
     let observer = broker.observe();
-    let _ = try_publish(&broker, "a/b", Message::new("kept").retained());
+    send(&broker, "a/b", Message::new("kept").retained());
     assert!(observer.retained("a/b").is_some());
-    let _ = try_publish(&broker, "a/b", Message::new("").retained());
+    send(&broker, "a/b", Message::new("").retained());
     assert!(observer.retained("a/b").is_none());
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use super::super::consumer::Consumer;
 use super::super::observe::EventKind;
 use super::*;
 use crate::registration::MqttOptions;
@@ -117,7 +118,8 @@ impl Run {
         match step {
             Step::Publish => {
                 let message = Message::new(number.to_string());
-                let _ = self.broker.observe().publish("q", message);
+                let published = self.broker.observe().publish("q", message);
+                prop_assert!(published.is_ok());
             }
             Step::Poll(at) => {
                 if let Some(reader) = &mut self.readers[at]
@@ -187,7 +189,7 @@ impl Run {
 fn places(broker: &Memory) -> Vec<String> {
     broker.shared.with(|state| {
         let waiting = state.queues.iter().flat_map(|queue| queue.ready.iter());
-        let held = state.consumers.iter().flatten().flat_map(|one| one.held());
+        let held = state.consumers.iter().flatten().flat_map(Consumer::held);
         waiting
             .chain(held)
             .map(|entry| String::from_utf8_lossy(entry.native.message().payload()).into_owned())
@@ -231,7 +233,7 @@ proptest! {
                     let held = consumer.held().count();
                     prop_assert_eq!(held, consumer.in_flight as usize);
                     // A window that shrank waits for what was handed out, and for nothing else.
-                    let fits = consumer.in_flight <= consumer.window;
+                    let fits = consumer.in_flight <= consumer.window();
                     prop_assert!(fits || consumer.is_handed_out(), "no window is exceeded");
                 }
                 Ok(())
