@@ -292,6 +292,10 @@ fn search(settled: &[bool]) -> usize {
                 "bounds are given back"
             );
             assert!(
+                world.deliveries.iter().all(|ghost| ghost.gone),
+                "nothing vanishes without a last step: {world:?}"
+            );
+            assert!(
                 world.core.timers.is_empty(),
                 "no timer outlives its delivery"
             );
