@@ -21,8 +21,8 @@ use std::time::Instant;
 
 use ruststream::App;
 use ruststream::Attempt;
+use ruststream::DeadLetter;
 use ruststream::Failure;
-use ruststream::Headers;
 use ruststream::IntoMessage;
 use ruststream::Json;
 use ruststream::Message;
@@ -35,7 +35,6 @@ use ruststream::app::Monitor;
 use ruststream::app::MountStatus;
 use ruststream::broker::memory::Memory;
 use ruststream::extract::Rejection;
-use ruststream::headers::names;
 use ruststream::stats::Stats;
 use ruststream::subscriber;
 use serde::Deserialize;
@@ -149,20 +148,15 @@ async fn ship(order: Json<Order>, attempt: Attempt, book: State<Arc<Book>>) -> O
 async fn file(
     order: Result<Json<Order>, Rejection>,
     id: MessageId,
+    letter: DeadLetter,
     attempt: Attempt,
-    headers: Headers,
     book: State<Arc<Book>>,
 ) {
     let id = match &order {
         Ok(order) => &order.id,
         Err(_) => id.as_str().unwrap_or("?"),
     };
-    let read = |name| headers.first(name).and_then(|value| value.as_str());
-    let handler = read(names::DEAD_HANDLER).unwrap_or("?");
-    let reason = read(names::DEAD_REASON).unwrap_or("?");
-    let error = read(names::DEAD_ERROR).map_or(String::new(), |error| format!(", {error}"));
-    let what = format!("dead letter of `{handler}`: {reason}{error}");
-    book.write(id, "file", attempt, what);
+    book.write(id, "file", attempt, letter);
     book.close(id, Fate::DeadLettered);
 }
 

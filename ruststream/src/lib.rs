@@ -56,6 +56,7 @@ pub use delivery::Delivery;
 pub use error::Error;
 pub use extract::Address;
 pub use extract::Attempt;
+pub use extract::DeadLetter;
 pub use extract::Extract;
 pub use extract::Header;
 pub use extract::Headers;
