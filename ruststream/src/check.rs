@@ -13,7 +13,7 @@ use crate::duration::DurationError;
 use crate::registration::Form;
 use crate::text::Text;
 
-pub(crate) use rules::problems;
+pub(crate) use rules::Declared;
 
 mod rules;
 
@@ -299,11 +299,7 @@ impl Problem<'_> {
                 .with_number(length as u64)
                 .with(" bytes long, but 255 is the most on RabbitMQ"),
             Self::Duration { key, value, error } => {
-                let text = declared(key, value).with(" ").with(error.as_str());
-                match error {
-                    DurationError::Zero => text.with(instead_of_zero(key)),
-                    _ => text,
-                }
+                declared(key, value).with(" ").with(error.as_str())
             }
             Self::Rule { text, .. } => Text::new().with(text),
         }
@@ -362,15 +358,6 @@ const fn example_target(key: &str) -> &'static str {
         b"retry_topic" => " = \"devices/retry/state\"`",
         b"dead_letter" => " = \"dead/letters\"`",
         _ => " = \"answers\"`",
-    }
-}
-
-const fn instead_of_zero(key: &str) -> &'static str {
-    match key.as_bytes() {
-        b"timeout" => ": leave it out for no limit",
-        b"backoff" => ": leave it out to retry at once",
-        b"retry_after" => ": write `retry` to retry at once",
-        _ => ": leave it out for the default",
     }
 }
 

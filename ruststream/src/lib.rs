@@ -36,12 +36,13 @@ pub mod registry;
 pub mod settle;
 pub mod settlement;
 mod settler;
-pub mod state;
+mod state;
 pub mod stats;
 mod text;
 
 pub use app::App;
 pub use batch::Batch;
+pub use broker::PublishError;
 #[cfg(feature = "cbor")]
 pub use codec::Cbor;
 #[cfg(feature = "json")]
@@ -53,9 +54,16 @@ pub use codec::Json;
 pub use codec::MsgPack;
 pub use delivery::Delivery;
 pub use error::Error;
+pub use extract::Address;
 pub use extract::Attempt;
 pub use extract::Extract;
+pub use extract::Header;
+pub use extract::Headers;
+pub use extract::MessageId;
+pub use extract::Shutdown;
 pub use extract::State;
+pub use extract::Text;
+pub use extract::Topic;
 pub use failure::Failure;
 pub use headers::HeaderValue;
 pub use message::Message;

@@ -37,7 +37,7 @@ use crate::message::Message;
 /// use ruststream::IntoMessage;
 /// use ruststream::Json;
 /// use ruststream::Publisher;
-/// use ruststream::broker::PublishError;
+/// use ruststream::PublishError;
 ///
 /// async fn announce(publisher: Publisher, order: Json<u64>) -> Result<(), PublishError> {
 ///     publisher.publish("orders.done", &order).await?;
@@ -192,10 +192,12 @@ impl fmt::Debug for Publish {
 
 /// The brokers of an application by name, for publishing.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Brokers(Option<Arc<[(ByteString, Arc<dyn Sink>)]>>);
+pub(crate) struct Brokers(Option<Arc<[Named]>>);
+
+type Named = (ByteString, Arc<dyn Sink>);
 
 impl Brokers {
-    pub(crate) fn new(brokers: impl IntoIterator<Item = (ByteString, Arc<dyn Sink>)>) -> Self {
+    pub(crate) fn new(brokers: impl IntoIterator<Item = Named>) -> Self {
         Self(Some(brokers.into_iter().collect()))
     }
 
@@ -209,7 +211,7 @@ impl Brokers {
     }
 
     #[cold]
-    fn unknown(brokers: &[(ByteString, Arc<dyn Sink>)], name: &str) -> PublishError {
+    fn unknown(brokers: &[Named], name: &str) -> PublishError {
         let name = shown(name);
         let known: Vec<&str> = brokers.iter().map(|(known, _)| &**known).collect();
         PublishError::permanent(if known.is_empty() {

@@ -19,7 +19,7 @@ use crate::registration::Requirements;
 /// | absent, or empty | JSON |
 /// | `application/json`, `text/json`, any `…+json` | JSON |
 /// | `application/cbor`, any `…+cbor` | CBOR, with the feature `cbor` |
-/// | `application/msgpack`, `application/x-msgpack`, `application/vnd.msgpack`, any `…+msgpack` | MessagePack, with the feature `msgpack` |
+/// | `application/msgpack`, `application/x-msgpack`, `application/vnd.msgpack`, any `…+msgpack` | `MessagePack`, with the feature `msgpack` |
 /// | anything else | none: undecodable |
 ///
 /// The case does not matter, and parameters (`; charset=UTF-8`) are not read. Undecodable means the

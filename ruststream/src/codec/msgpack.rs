@@ -1,4 +1,4 @@
-//! MessagePack, by `rmp-serde`.
+//! `MessagePack`, by `rmp-serde`.
 
 use rmp_serde::Deserializer;
 use rmp_serde::decode::Error;
@@ -13,7 +13,7 @@ use crate::codec::wrapper;
 use crate::extract::Rejection;
 
 wrapper! {
-    /// A payload in MessagePack.
+    /// A payload in `MessagePack`.
     ///
     /// Structures are published as maps by field name; maps and arrays are both decoded. One value
     /// and nothing after it, decoded whatever the content type says; [`Decoded`](crate::Decoded) goes

@@ -1,5 +1,6 @@
 //! What is said about a payload that does not decode: what and where, never what was sent.
 
+#[cfg(any(feature = "json", feature = "cbor", feature = "msgpack"))]
 use crate::extract::Rejection;
 
 /// The longest reason a codec gives, in bytes.
@@ -7,6 +8,7 @@ pub(crate) const MAX_REASON: usize = 200;
 
 /// Nobody can decode the payload: `what` went wrong in `codec`, and the `place`, which is worth more
 /// than the end of a long list of names and so is never cut off.
+#[cfg(any(feature = "json", feature = "cbor", feature = "msgpack"))]
 pub(crate) fn refusal(codec: &str, mut what: String, place: &str) -> Rejection {
     let room = MAX_REASON.saturating_sub(codec.len() + ": ".len() + place.len());
     what.truncate(what.floor_char_boundary(room));
@@ -39,6 +41,7 @@ pub(crate) fn shown(name: &str) -> String {
 /// serde quotes what it found (`invalid type: string "…"`, ``unknown field `…` ``), and a type's own
 /// messages may. Kept are serde's own words and the names that come from the type; a message that
 /// serde did not make is replaced, since anything may be in it.
+#[cfg(any(feature = "json", feature = "cbor", feature = "msgpack"))]
 pub(crate) fn without_values(message: &str) -> String {
     const FROM_THE_TYPE: [&str; 3] = ["missing field `", "duplicate field `", "invalid length "];
     const EXPECTED: &str = ", expected ";
@@ -67,6 +70,7 @@ pub(crate) fn without_values(message: &str) -> String {
 mod tests {
     use super::*;
 
+    #[cfg(any(feature = "json", feature = "cbor", feature = "msgpack"))]
     #[test]
     fn what_serde_found_is_left_out_and_what_it_expected_is_kept() {
         #[rustfmt::skip]

@@ -39,27 +39,27 @@ pub trait ExtractOptional: Extract {
     fn extract_optional(from: &mut Incoming<'_>) -> Result<Option<Self>, Rejection>;
 }
 
-impl<E: ExtractOptional> Extract for Option<E> {
+impl<T: ExtractOptional> Extract for Option<T> {
     fn extract(from: &mut Incoming<'_>) -> Result<Self, Rejection> {
-        E::extract_optional(from)
+        T::extract_optional(from)
     }
 
     fn requires(needs: &mut Requirements) {
         let mut inner = Requirements::default();
-        E::requires(&mut inner);
+        T::requires(&mut inner);
         inner.states.clear();
         absorb(needs, inner);
     }
 }
 
-impl<E: Extract> Extract for Result<E, Rejection> {
+impl<T: Extract> Extract for Result<T, Rejection> {
     fn extract(from: &mut Incoming<'_>) -> Result<Self, Rejection> {
-        Ok(E::extract(from))
+        Ok(T::extract(from))
     }
 
     fn requires(needs: &mut Requirements) {
         let mut inner = Requirements::default();
-        E::requires(&mut inner);
+        T::requires(&mut inner);
         // The handler sees to it.
         inner.decodes = false;
         inner.states.clear();

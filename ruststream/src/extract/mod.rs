@@ -17,18 +17,33 @@ use crate::settler::Posts;
 use crate::settler::Right;
 use crate::state::StateMap;
 
+pub use address::Address;
+#[doc(inline)]
+pub use address::Address as Topic;
 pub use attempt::Attempt;
 pub use combined::ExtractOptional;
 pub(crate) use combined::absorb;
+pub use header::FromHeader;
+pub use header::Header;
+pub use header::HeaderName;
+pub use header::Headers;
+pub use header::InvalidHeader;
+pub use message_id::MessageId;
+pub use raw::Text;
 pub use rejection::Rejection;
 pub(crate) use rejection::RejectionKind;
 pub use shared::State;
+pub use shutdown::Shutdown;
 
+mod address;
 mod attempt;
 mod combined;
+mod header;
+mod message_id;
 mod raw;
 mod rejection;
 mod shared;
+mod shutdown;
 
 /// A handler argument.
 ///
@@ -148,7 +163,7 @@ impl<'a> Incoming<'a> {
 }
 
 /// What a mount point offers its extractors besides the delivery.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scope {
     pub(crate) state: StateMap,
     /// The sink of the mount point's own broker.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::task::Waker;
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -73,8 +74,6 @@ pub enum EventKind {
     Left,
     /// A settlement was refused: it belonged to an earlier connection.
     Stale,
-    /// A settlement was refused: the protocol has no word for it, or a fault was asked for.
-    NotSettled,
     /// The broker put an unsettled message back because its reader is gone.
     Requeued,
     /// The broker moved a message by its own policy.
@@ -95,6 +94,7 @@ pub enum EventKind {
 #[derive(Debug, Default)]
 pub(super) struct Log {
     events: VecDeque<Event>,
+    waiting: Vec<Waker>,
 }
 
 impl Log {
@@ -105,12 +105,27 @@ impl Log {
         self.events.push_back(event);
     }
 
+    /// Those who wait for something to happen.
+    pub(super) fn take_waiting(&mut self) -> std::vec::Drain<'_, Waker> {
+        self.waiting.drain(..)
+    }
+
+    #[cfg(feature = "testing")]
     pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
         self.events.iter()
     }
 
+    #[cfg(feature = "testing")]
     pub(super) fn clear(&mut self) {
         self.events.clear();
+    }
+
+    /// Wake this one at the next event.
+    #[cfg(feature = "testing")]
+    pub(super) fn wake_on_next(&mut self, waker: &Waker) {
+        if !self.waiting.iter().any(|known| known.will_wake(waker)) {
+            self.waiting.push(waker.clone());
+        }
     }
 }
 

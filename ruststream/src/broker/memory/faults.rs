@@ -20,6 +20,8 @@ pub(super) struct Faults {
     pub(super) offline: HashSet<ByteString>,
     /// Settlements that fail, by mount point: how many still.
     pub(super) settlements: HashMap<ByteString, u32>,
+    /// Mount points whose settlements are on their way for as long as they are named here.
+    pub(super) held_settlements: HashSet<ByteString>,
 }
 
 /// How publishes to an address are refused.
@@ -32,6 +34,7 @@ pub(super) struct Refusal {
 
 impl State {
     /// The faults, to ask for one.
+    #[cfg(feature = "testing")]
     pub(super) fn faults_mut(&mut self) -> &mut Faults {
         self.faults.get_or_insert_default()
     }
@@ -66,6 +69,15 @@ impl State {
         self.faults
             .as_ref()
             .is_some_and(|faults| faults.offline.contains(mount))
+    }
+
+    /// Whether settlements of this reader are on their way for now.
+    pub(super) fn holds_settlements(&self, reader: usize) -> bool {
+        let mount = |reader: usize| Some(&self.consumers.get(reader)?.as_ref()?.mount);
+        self.faults
+            .as_ref()
+            .zip(mount(reader))
+            .is_some_and(|(faults, mount)| faults.held_settlements.contains(mount))
     }
 
     /// Whether the mount point's next settlement is to fail.

@@ -9,13 +9,12 @@ use super::entry::Entry;
 use super::entry::Mark;
 use super::entry::Moment;
 use super::events::EventKind;
-use super::matching::filter_matches;
 use super::state::State;
+use crate::address;
 
 /// What an MQTT session knows of one of its subscriptions.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) client_id: ByteString,
     pub(super) filter: ByteString,
     /// The shared group it is in.
     pub(super) group: Option<ByteString>,
@@ -32,11 +31,20 @@ pub(super) struct Session {
     /// Whether messages are still put into it: a stop unsubscribes a shared filter (spec C29).
     pub(super) subscribed: bool,
     /// Whether it was there before its present connection.
-    pub(super) resumed: bool,
-    /// Whether it ever had a connection.
-    pub(super) begun: bool,
+    pub(super) age: Age,
     /// The reader that has its connection; one that it was taken from waits.
     pub(super) owner: Option<usize>,
+}
+
+/// Whether a session is new to its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Age {
+    /// It never had a connection.
+    Unborn,
+    /// It began with its present or last connection.
+    New,
+    /// It was there before.
+    Resumed,
 }
 
 impl Session {
@@ -46,7 +54,7 @@ impl Session {
         self.group.is_none()
             && match self.retain_handling {
                 0 => true,
-                1 => !self.resumed,
+                1 => self.age != Age::Resumed,
                 _ => false,
             }
     }
@@ -68,8 +76,10 @@ impl State {
             Some(owner) if owner != reader && !is_new => return false,
             owner => {
                 session.owner = Some(reader);
-                session.resumed = session.begun;
-                session.begun = true;
+                session.age = match session.age {
+                    Age::Unborn => Age::New,
+                    Age::New | Age::Resumed => Age::Resumed,
+                };
                 session.ends = Moment::NEVER;
                 if let Some(owner) = owner.filter(|owner| *owner != reader) {
                     self.lose(owner, TAKEN_OVER, now);
@@ -123,7 +133,7 @@ impl State {
         let Some(session) = queue.session_mut() else {
             return;
         };
-        session.begun = false;
+        session.age = Age::Unborn;
         session.ends = Moment::NEVER;
         if queue.consumers.is_empty() {
             self.remove(at, "session_ended");
@@ -156,7 +166,13 @@ impl State {
         }
         let waiting = std::mem::take(&mut self.queues[at].ready);
         for (turn, entry) in waiting.into_iter().enumerate() {
-            self.offer(members[turn % members.len()], entry);
+            // For the other member it is a first delivery.
+            let is_shared = entry.is(Mark::Shared);
+            let mut fresh = Entry::new(entry.native, entry.expires);
+            if is_shared {
+                fresh.mark(Mark::Shared);
+            }
+            self.offer(members[turn % members.len()], fresh);
         }
         for member in members {
             self.dispatch(member, now);
@@ -187,7 +203,7 @@ impl State {
         let mut found: Vec<_> = self
             .retained
             .iter()
-            .filter(|(topic, _)| filter_matches(&session.filter, topic))
+            .filter(|(topic, _)| address::matches(&session.filter, topic))
             .map(|(_, (native, expires))| (Arc::clone(native), *expires))
             .collect();
         found.sort_by(|(one, _), (other, _)| one.address().cmp(other.address()));

@@ -112,6 +112,7 @@ impl State {
     }
 
     /// Put a message into a queue: to the reader whose turn it is, or behind those that wait.
+    #[inline]
     pub(super) fn offer(&mut self, at: usize, mut entry: Entry) {
         let queue = &mut self.queues[at];
         entry.order = queue.next_order();
@@ -148,6 +149,7 @@ impl State {
     }
 
     /// Assign a message to a reader, and have it woken if it waits.
+    #[inline]
     pub(super) fn assign(&mut self, reader: usize, entry: Entry) {
         if let Some(consumer) = self.consumers[reader].as_mut() {
             consumer.assign(entry);
@@ -158,6 +160,7 @@ impl State {
     }
 
     /// Settle a delivery by its reader's word.
+    #[inline]
     pub(super) fn settle(
         &mut self,
         reader: usize,
@@ -170,7 +173,7 @@ impl State {
             return Err(AckError::Refused);
         }
         let consumer = self.consumers[reader].as_mut().ok_or(AckError::Closed)?;
-        if token.epoch != consumer.epoch || matches!(consumer.phase, Phase::Closed) {
+        if token.epoch != consumer.epoch || matches!(consumer.phase(), Phase::Closed) {
             self.note_reader(EventKind::Stale, reader);
             return Err(AckError::Stale);
         }
@@ -187,7 +190,9 @@ impl State {
         };
         match how {
             Disposition::Accept => {
-                self.note(EventKind::Accepted, Some(reader), &entry.native);
+                if self.log.is_some() {
+                    self.note(EventKind::Accepted, Some(reader), &entry.native);
+                }
                 self.recycle(entry);
             }
             Disposition::Reject => {
@@ -269,18 +274,37 @@ impl State {
             return;
         }
         let left = entry.expires.until(now);
-        match Arc::get_mut(&mut entry.native) {
-            Some(native) => {
-                native.message = std::mem::take(&mut native.message).with_time_to_live(left);
-            }
-            None => {
-                let message = entry.native.message().clone().with_time_to_live(left);
-                entry.native = Arc::new(Native::new(entry.native.address().clone(), message));
+        if let Some(native) = Arc::get_mut(&mut entry.native) {
+            native.message = std::mem::take(&mut native.message).with_time_to_live(left);
+        } else {
+            let message = entry.native.message().clone().with_time_to_live(left);
+            entry.native = Arc::new(Native::new(entry.native.address().clone(), message));
+        }
+    }
+
+    /// Let go of everything that waits and is no longer worth delivering.
+    #[cfg(feature = "testing")]
+    pub(super) fn expire(&mut self, now: Moment) {
+        if !self.timed {
+            return;
+        }
+        self.reap(now);
+        for at in 0..self.queues.len() {
+            let ready = &mut self.queues[at].ready;
+            let expired: Vec<usize> = (0..ready.len())
+                .rev()
+                .filter(|place| ready[*place].expires <= now)
+                .collect();
+            for place in expired {
+                if let Some(entry) = self.queues[at].ready.remove(place) {
+                    self.part(at, entry, "expired");
+                }
             }
         }
     }
 
     /// Keep a settled message for the next publish, unless others hold it.
+    #[inline]
     pub(super) fn recycle(&mut self, entry: Entry) {
         if !entry.is(Mark::Shared) {
             self.pool.give(entry.native);
@@ -289,35 +313,41 @@ impl State {
 
     /// Write down what happened to a message.
     pub(super) fn note(&mut self, kind: EventKind, reader: Option<usize>, native: &Native) {
-        let Some(log) = &mut self.log else {
-            return;
-        };
-        let mount = reader
-            .and_then(|reader| self.consumers.get(reader)?.as_ref())
-            .map(|consumer| consumer.mount.clone())
-            .unwrap_or_default();
-        log.push(Event {
-            kind,
-            mount,
-            address: native.address().clone(),
-            payload: native.message().payload().clone(),
-        });
+        if self.log.is_some() {
+            self.write(Event {
+                kind,
+                mount: reader
+                    .and_then(|reader| self.consumers.get(reader)?.as_ref())
+                    .map(|consumer| consumer.mount.clone())
+                    .unwrap_or_default(),
+                address: native.address().clone(),
+                payload: native.message().payload().clone(),
+            });
+        }
     }
 
     /// Write down what happened to a reader.
     pub(super) fn note_reader(&mut self, kind: EventKind, reader: usize) {
-        let Some(log) = &mut self.log else {
-            return;
-        };
-        let Some(consumer) = self.consumers.get(reader).and_then(Option::as_ref) else {
-            return;
-        };
-        log.push(Event {
-            kind,
-            mount: consumer.mount.clone(),
-            address: self.queues[consumer.queue].name.clone(),
-            payload: bytes::Bytes::new(),
-        });
+        if self.log.is_some()
+            && let Some(consumer) = self.consumers.get(reader).and_then(Option::as_ref)
+        {
+            self.write(Event {
+                kind,
+                mount: consumer.mount.clone(),
+                address: self.queues[consumer.queue].name.clone(),
+                payload: bytes::Bytes::new(),
+            });
+        }
+    }
+
+    #[cold]
+    fn write(&mut self, event: Event) {
+        if let Some(log) = &mut self.log {
+            log.push(event);
+            for waker in log.take_waiting() {
+                self.wakes.add(waker);
+            }
+        }
     }
 }
 

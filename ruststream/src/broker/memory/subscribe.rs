@@ -13,12 +13,14 @@ use super::queue::Queue;
 use super::queue::Style;
 use super::rules;
 use super::rules::Rules;
+use super::session::Age;
 use super::session::Session;
 use super::state::Place;
 use super::state::State;
 use crate::broker::BrokerError;
 use crate::broker::Subscription;
 use crate::registration::Form;
+use crate::registration::QueueType;
 use crate::settle::Settle;
 
 impl State {
@@ -49,15 +51,12 @@ impl State {
             subscription.window,
             settling,
         );
-        let reader = match self.consumers.iter().position(Option::is_none) {
-            Some(reader) => {
-                self.consumers[reader] = Some(consumer);
-                reader
-            }
-            None => {
-                self.consumers.push(Some(consumer));
-                self.consumers.len() - 1
-            }
+        let reader = if let Some(reader) = self.consumers.iter().position(Option::is_none) {
+            self.consumers[reader] = Some(consumer);
+            reader
+        } else {
+            self.consumers.push(Some(consumer));
+            self.consumers.len() - 1
         };
         self.queues[at].consumers.push(reader);
         self.routes.change();
@@ -126,9 +125,8 @@ impl State {
         let filter = subscription.address.clone();
         let expiry = rules::session_expiry(subscription);
         self.timed |= expiry.is_some();
-        let place = Place::Session(client_id.clone(), group.clone(), filter.clone());
+        let place = Place::Session(client_id, group.clone(), filter.clone());
         let session = Session {
-            client_id,
             filter,
             group,
             qos: rules::qos(subscription),
@@ -138,29 +136,24 @@ impl State {
             expiry,
             ends: Moment::NEVER,
             subscribed: true,
-            resumed: false,
-            begun: false,
+            age: Age::Unborn,
             owner: None,
         };
-        match self.places.get(&place) {
-            Some(&at) => {
-                // Subscribing again replaces the options and keeps the messages (MQTT 5 section 3.8.4).
-                if let Some(known) = self.queues[at].session_mut() {
-                    *known = Session {
-                        begun: known.begun,
-                        resumed: known.resumed,
-                        owner: known.owner,
-                        ends: known.ends,
-                        ..session
-                    };
-                }
-                at
+        if let Some(&at) = self.places.get(&place) {
+            // Subscribing again replaces the options and keeps the messages (MQTT 5 section 3.8.4).
+            if let Some(known) = self.queues[at].session_mut() {
+                *known = Session {
+                    age: known.age,
+                    owner: known.owner,
+                    ends: known.ends,
+                    ..session
+                };
             }
-            None => {
-                let style = Style::Session(Box::new(session));
-                let name = subscription.mount.clone();
-                self.add_queue(place, Queue::new(name, style, Life::Declared))
-            }
+            at
+        } else {
+            let style = Style::Session(Box::new(session));
+            let name = subscription.mount.clone();
+            self.add_queue(place, Queue::new(name, style, Life::Declared))
         }
     }
 
@@ -185,11 +178,11 @@ impl State {
         };
         let at = self.declare(name.clone(), style);
         let queue = &mut self.queues[at];
-        let differs = match (options.queue_type, &queue.style) {
-            (Some(crate::registration::QueueType::Classic), Style::Quorum { .. })
-            | (Some(crate::registration::QueueType::Quorum), Style::Classic) => true,
-            _ => false,
-        };
+        let differs = matches!(
+            (options.queue_type, &queue.style),
+            (Some(QueueType::Classic), Style::Quorum { .. })
+                | (Some(QueueType::Quorum), Style::Classic)
+        );
         if differs {
             return Err(BrokerError::permanent(format!(
                 "queue `{name}` was declared with another `queue_type`"

@@ -1,7 +1,6 @@
 //! Loops and holes: copies that come back for ever, and copies that nobody reads (spec C20).
 
 use super::Findings;
-use crate::address;
 use crate::mount::bind::Bound;
 use crate::registration::Form;
 
@@ -66,18 +65,6 @@ fn retry_topic(mount: &Bound, all: &[Bound], findings: &mut Findings) {
                 .cure("name a topic that one reads, or declare `retry_topic_elsewhere` if another program does"),
         );
     }
-    if let Some(dead_letter) = options.dead_letter
-        && same_place(mount, retry_topic, dead_letter)
-    {
-        findings.problem(
-            mount
-                .problem_with(
-                    "retry_topic",
-                    format!("retries and dead letters both go to `{retry_topic}`"),
-                )
-                .cure("name two different ones"),
-        );
-    }
 }
 
 /// The other mount points on the same broker.
@@ -87,15 +74,10 @@ fn others<'a>(mount: &'a Bound, all: &'a [Bound]) -> impl Iterator<Item = &'a Bo
         .filter(|other| other.point.broker == mount.point.broker)
 }
 
-/// Whether what is published to `published` arrives at `mount`.
-fn reads(mount: &Bound, published: &str) -> bool {
+/// Whether what is published to `address` arrives at `mount`.
+fn reads(mount: &Bound, address: &str) -> bool {
     match mount.point.form {
-        Form::Filter => address::matches(&mount.point.address, published),
-        form => mount.broker.canonical(form, published) == mount.canonical(),
+        Form::Filter => crate::address::matches(&mount.point.address, address),
+        form => mount.broker.canonical(form, address) == mount.canonical(),
     }
-}
-
-fn same_place(mount: &Bound, one: &str, other: &str) -> bool {
-    let canonical = |address| mount.broker.canonical(Form::Address, address);
-    canonical(one) == canonical(other)
 }
