@@ -29,6 +29,9 @@ pub mod settlement;
 mod settler;
 pub mod state;
 pub mod stats;
+#[cfg(feature = "testing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+pub mod testing;
 
 pub use app::App;
 pub use batch::Batch;

@@ -173,7 +173,6 @@ impl App {
 
     /// Choose from this registry instead of what is linked.
     #[cfg(any(test, feature = "testing"))]
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the framework's own tests"))]
     pub(crate) fn registry(mut self, registry: Registry) -> Self {
         self.registry = registry;
         self

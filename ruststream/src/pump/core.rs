@@ -355,6 +355,12 @@ impl Core {
         self.free.len() == self.entries.len()
     }
 
+    /// How many deliveries and copies are in the pump's hands.
+    #[cfg(feature = "testing")]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
     /// Whether the delivery's connection is gone.
     pub(crate) fn is_stale(&self, id: Id) -> bool {
         self.entry(id)

@@ -80,7 +80,10 @@ impl Pump {
             if !shell.is_draining() && draining.as_mut().poll(cx).is_ready() {
                 shell.drain();
             }
-            shell.poll(cx)
+            let polled = shell.poll(cx);
+            #[cfg(feature = "testing")]
+            shell.tell_in_hand();
+            polled
         })
         .await
     }

@@ -173,6 +173,16 @@ impl Shell {
         }
     }
 
+    /// Tell those who wait for the end of everything how much is left.
+    #[cfg(feature = "testing")]
+    pub(super) fn tell_in_hand(&self) {
+        let in_hand = self.core.len()
+            + self.waiting.len()
+            + self.forming.len()
+            + usize::from(self.stash.is_some());
+        self.pump.counters.in_hand.set(in_hand as u64);
+    }
+
     fn poll_settled(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
         while let Poll::Ready((id, result)) = self.pump.source.poll_settled(cx) {
