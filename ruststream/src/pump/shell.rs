@@ -382,11 +382,10 @@ impl Shell {
 
     /// Count the attempt (spec C1).
     fn number(&mut self, delivery: &mut Delivery) {
-        let counted = match delivery.counted {
-            Some(counted) => counted,
-            // A broker that only flags redeliveries has delivered it once at least.
-            None => u32::from(delivery.redelivered && self.facts.returns == Returns::Uncounted),
-        };
+        // Where the broker does not count, its flag says that it has delivered it once at least,
+        // whatever number it shows beside it (spec C22).
+        let flagged = u32::from(delivery.redelivered && self.facts.returns == Returns::Uncounted);
+        let counted = delivery.counted.unwrap_or(0).max(flagged);
         let carried = attempt::carried(delivery.headers(), &self.pump.mount.name);
         if carried.malformed {
             self.warn_of_malformed_count();
