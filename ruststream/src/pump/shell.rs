@@ -238,11 +238,24 @@ impl Shell {
 
     fn poll_arrivals(&mut self, cx: &mut Context<'_>, budget: &mut usize) -> bool {
         let mut progress = false;
-        if !self.free.is_empty()
-            && let Some(delivery) = self.stash.take()
-        {
-            self.route(delivery);
+        if !self.free.is_empty() && self.stash.is_some() && *budget > 0 {
             progress = true;
+            *budget -= 1;
+            // The source is heard first: what was stashed before its connection was lost is not
+            // started (spec C13).
+            let arrival = if self.has_ended {
+                Poll::Pending
+            } else {
+                self.pump.source.poll_next(cx)
+            };
+            match arrival {
+                Poll::Pending => self.unstash(),
+                Poll::Ready(Arrival::Delivery(delivery)) => {
+                    self.unstash();
+                    self.arrived(delivery);
+                }
+                Poll::Ready(other) => self.heard(other),
+            }
         }
         while *budget > 0 && self.stash.is_none() && !self.has_ended {
             let Poll::Ready(arrival) = self.pump.source.poll_next(cx) else {
@@ -250,14 +263,24 @@ impl Shell {
             };
             progress = true;
             *budget -= 1;
-            match arrival {
-                Arrival::Delivery(delivery) => self.arrived(delivery),
-                Arrival::Connected { epoch } => self.connected(epoch),
-                Arrival::Disconnected(error) => self.disconnected(&error),
-                Arrival::Ended => self.has_ended = true,
-            }
+            self.heard(arrival);
         }
         progress
+    }
+
+    fn heard(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Delivery(delivery) => self.arrived(delivery),
+            Arrival::Connected { epoch } => self.connected(epoch),
+            Arrival::Disconnected(error) => self.disconnected(&error),
+            Arrival::Ended => self.has_ended = true,
+        }
+    }
+
+    fn unstash(&mut self) {
+        if let Some(delivery) = self.stash.take() {
+            self.route(delivery);
+        }
     }
 
     /// Take what is due, then arm the timer for what is next. Whether anything was due.
