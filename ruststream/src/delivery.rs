@@ -65,6 +65,15 @@ impl Delivery {
         self
     }
 
+    /// The same arrival without the right to settle it.
+    pub(crate) fn view(&self) -> Self {
+        Self {
+            native: Arc::clone(&self.native),
+            token: None,
+            ..*self
+        }
+    }
+
     /// The payload.
     #[must_use]
     pub fn payload(&self) -> &Bytes {

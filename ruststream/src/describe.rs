@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::broker::Broker;
 use crate::config::Origin;
+use crate::config::kind::show_period;
 use crate::config::redact::redact;
 use crate::error::Place;
 use crate::error::Problem;
@@ -126,7 +127,7 @@ impl MountDescription {
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (drain, origin) = &self.drain;
-        let drain = humantime::format_duration(*drain);
+        let drain = show_period(drain);
         writeln!(f, "{}: drain {drain} ({origin})", self.app)?;
         for broker in &self.brokers {
             let BrokerDescription {

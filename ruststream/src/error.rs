@@ -138,6 +138,7 @@ pub struct Problem {
     what: String,
     cure: Option<String>,
     handler: Option<Box<Place>>,
+    key: Option<&'static str>,
     origin: Option<Box<Origin>>,
 }
 
@@ -165,6 +166,7 @@ impl Problem {
             what: what.into(),
             cure: None,
             handler: None,
+            key: None,
             origin: None,
         }
     }
@@ -176,6 +178,11 @@ impl Problem {
 
     pub(crate) fn at(mut self, place: Place) -> Self {
         self.handler = Some(Box::new(place));
+        self
+    }
+
+    pub(crate) fn key_is(mut self, key: &'static str) -> Self {
+        self.key = Some(key);
         self
     }
 
@@ -200,6 +207,12 @@ impl Problem {
     #[must_use]
     pub fn place(&self) -> Option<&Place> {
         self.handler.as_deref()
+    }
+
+    /// The key of the mount point it is about, with its group: `dead_letter`, `mqtt.qos`.
+    #[must_use]
+    pub fn key(&self) -> Option<&'static str> {
+        self.key
     }
 
     /// Where the offending value stands.

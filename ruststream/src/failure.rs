@@ -14,9 +14,15 @@ use crate::Outcome;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what should become of the delivery",
     label = "not a `Failure`",
-    note = "derive it (`#[derive(ruststream::Failure)]`), or declare `on_error = retry`, `drop` or `dead_letter`, or `max_attempts`"
+    note = "derive it, `#[derive(ruststream::Failure)]` with `#[failure(retry)]` or another word on each variant; or say it for every error in the attribute: `on_error = retry`, `on_error = drop`, `on_error = dead_letter`, or `max_attempts = 3` to retry"
 )]
 pub trait Failure: fmt::Display {
     /// What this error means.
     fn outcome(&self) -> Outcome;
+}
+
+impl<E: Failure + ?Sized> Failure for Box<E> {
+    fn outcome(&self) -> Outcome {
+        (**self).outcome()
+    }
 }

@@ -36,6 +36,8 @@ pub enum Verdict {
     Done(Outcome),
     /// It returned an error.
     Failed(Box<Failed>),
+    /// An argument refused the delivery after all, in a worker.
+    Rejected(Rejection),
     /// It returned a value to publish (`reply_to`); the delivery is acked once it is confirmed.
     Answer(Box<Message>),
 }

@@ -80,8 +80,14 @@ from! {
     i8 => Int as i64; i16 => Int as i64; i32 => Int as i64; i64 => Int as i64;
     u8 => UInt as u64; u16 => UInt as u64; u32 => UInt as u64; u64 => UInt as u64;
     f32 => Float as f64; f64 => Float as f64;
-    &'static str => Text as ByteString; String => Text as ByteString; ByteString => Text as ByteString;
+    String => Text as ByteString; ByteString => Text as ByteString;
     Bytes => Binary as Bytes;
+}
+
+impl From<&'static str> for HeaderValue {
+    fn from(value: &'static str) -> Self {
+        Self::Text(ByteString::from_static(value))
+    }
 }
 
 /// An ordered list of headers; names may repeat and are compared as they are.
@@ -145,11 +151,6 @@ impl HeaderMap {
     pub fn remove(&mut self, name: &str) {
         self.0
             .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
-    }
-
-    /// Remove all, and keep the memory.
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
     }
 }
 

@@ -1,19 +1,28 @@
 //! Message handlers as plain functions.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[allow(
+    unused_extern_crates,
+    reason = "generated code names the crate from outside, in its own tests too"
+)]
+extern crate self as ruststream;
+
 pub mod address;
 pub mod app;
 pub mod batch;
 pub mod broker;
+mod check;
 mod clock;
 pub mod codec;
 pub mod config;
 mod dead_letter;
 pub mod delivery;
 pub mod describe;
+pub mod duration;
 pub mod error;
 pub mod extract;
 mod failure;
+mod finish;
 pub mod handler;
 pub mod headers;
 pub mod message;
@@ -27,11 +36,12 @@ pub mod registry;
 pub mod settle;
 pub mod settlement;
 mod settler;
-pub mod state;
+mod state;
 pub mod stats;
 #[cfg(feature = "testing")]
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub mod testing;
+mod text;
 
 pub use app::App;
 pub use batch::Batch;
@@ -72,9 +82,57 @@ pub use settler::Settler;
 pub use bytes::Bytes;
 pub use bytestring::ByteString;
 
+/// # Examples
+///
+/// ```
+/// use std::fmt;
+///
+/// use ruststream::Failure;
+/// use ruststream::Outcome;
+///
+/// #[derive(Debug, Failure)]
+/// enum FulfilError {
+///     #[failure(retry_after = "5s")]
+///     OutOfStock,
+///     #[failure(dead_letter)]
+///     UnknownProduct(u32),
+/// }
+///
+/// impl fmt::Display for FulfilError {
+///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         write!(f, "{self:?}")
+///     }
+/// }
+///
+/// assert_eq!(FulfilError::UnknownProduct(7).outcome(), Outcome::DeadLetter);
+/// ```
+///
 #[cfg(feature = "macros")]
+#[cfg_attr(docsrs, doc(cfg(feature = "macros")))]
 pub use ruststream_macros::Failure;
+/// # Examples
+///
+/// ```
+/// use ruststream::Bytes;
+/// use ruststream::Outcome;
+/// use ruststream::extract::Attempt;
+/// use ruststream::subscriber;
+///
+/// #[subscriber(address = "orders", max_attempts = 3, dead_letter = "orders.dead")]
+/// async fn fulfil(order: Bytes, attempt: Attempt) -> Result<(), std::str::Utf8Error> {
+///     let order = std::str::from_utf8(&order)?;
+///     println!("{attempt:?}: {order}");
+///     Ok(())
+/// }
+///
+/// #[subscriber(filter = "devices/+/state", retry_topic = "devices/retry/state", mqtt(qos = 1, shared = "workers"))]
+/// async fn record(state: Bytes) -> Outcome {
+///     if state.is_empty() { Outcome::Drop } else { Outcome::Ack }
+/// }
+/// ```
+///
 #[cfg(feature = "macros")]
+#[cfg_attr(docsrs, doc(cfg(feature = "macros")))]
 pub use ruststream_macros::subscriber;
 
 #[doc(hidden)]

@@ -26,15 +26,15 @@ pub struct Message {
     payload: Bytes,
     headers: HeaderMap,
     content_type: Option<ByteString>,
-    id: Option<ByteString>,
-    correlation_id: Option<Bytes>,
-    reply_to: Option<ByteString>,
     rare: Option<Box<Rare>>,
 }
 
 /// What few messages have; boxed so that a message stays small.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Rare {
+    id: Option<ByteString>,
+    correlation_id: Option<Bytes>,
+    reply_to: Option<ByteString>,
     content_encoding: Option<ByteString>,
     kind: Option<ByteString>,
     subject: Option<ByteString>,
@@ -137,39 +137,39 @@ impl Message {
     /// The message's id.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
-        self.id.as_deref()
+        self.rare.as_ref()?.id.as_deref()
     }
 
     /// Give it an id.
     #[must_use]
     pub fn with_id(mut self, value: impl Into<ByteString>) -> Self {
-        self.id = Some(value.into());
+        self.rare().id = Some(value.into());
         self
     }
 
     /// What ties an answer to its question. Bytes, because MQTT has bytes here.
     #[must_use]
     pub fn correlation_id(&self) -> Option<&Bytes> {
-        self.correlation_id.as_ref()
+        self.rare.as_ref()?.correlation_id.as_ref()
     }
 
     /// Tie it to a question or an answer.
     #[must_use]
     pub fn with_correlation_id(mut self, value: impl Into<Bytes>) -> Self {
-        self.correlation_id = Some(value.into());
+        self.rare().correlation_id = Some(value.into());
         self
     }
 
     /// Where an answer should go.
     #[must_use]
     pub fn reply_to(&self) -> Option<&str> {
-        self.reply_to.as_deref()
+        self.rare.as_ref()?.reply_to.as_deref()
     }
 
     /// Say where an answer should go.
     #[must_use]
     pub fn with_reply_to(mut self, value: impl Into<ByteString>) -> Self {
-        self.reply_to = Some(value.into());
+        self.rare().reply_to = Some(value.into());
         self
     }
 
@@ -237,7 +237,7 @@ impl fmt::Debug for Message {
             .field("payload", &format_args!("{} bytes", self.payload.len()))
             .field("headers", &self.headers)
             .field("content_type", &self.content_type)
-            .field("id", &self.id)
+            .field("id", &self.id())
             .finish_non_exhaustive()
     }
 }

@@ -106,7 +106,7 @@ impl Form {
 }
 
 /// Every key of the attribute but the address, as declared: `None` where nothing is.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 #[expect(
     missing_docs,
     reason = "each field is the key of its name, documented at `subscriber`"

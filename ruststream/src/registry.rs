@@ -65,6 +65,7 @@ impl Registry {
     }
 
     /// All of them, in order.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'static Registration> + '_ {
         self.0.iter().copied()
     }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 
-use super::run::Running;
+use super::running::Running;
 use crate::error::Error;
 use crate::mount::MountPoint;
+use crate::publisher::Publisher;
 use crate::stats::Counters;
 use crate::stats::Health;
 use crate::stats::HealthCell;
@@ -38,6 +39,13 @@ impl Handle {
     pub fn stats(&self) -> BTreeMap<ByteString, Stats> {
         let mounts = self.0.mounts.iter().map(MountState::status);
         mounts.map(|mount| (mount.name, mount.stats)).collect()
+    }
+
+    /// Publishes to the default broker, or to the first by name if none is the default; to others
+    /// by [`Publisher::on`]. It stays usable until the application has stopped.
+    #[must_use]
+    pub fn publisher(&self) -> Publisher {
+        self.0.publisher.clone()
     }
 
     /// A view of health and totals that can be shared, as with an HTTP endpoint.

@@ -1,10 +1,20 @@
 //! The application: brokers, state, a choice of handlers, and how it is run.
 
 mod announce;
+#[cfg(test)]
+mod announce_tests;
 mod handle;
 mod plan;
 mod run;
+#[cfg(test)]
+#[cfg(feature = "memory")]
+mod run_tests;
+mod running;
 mod signal;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,11 +46,15 @@ use crate::state::StateMap;
 /// # Examples
 ///
 /// ```no_run
-/// # struct Db;
-/// # async fn example(db: Db, broker: impl ruststream::broker::Broker + 'static) -> Result<(), ruststream::Error> {
 /// use ruststream::App;
 ///
-/// App::new("orders").state(db).broker(broker).run().await
+/// # struct Db;
+/// # async fn example(db: Db) -> Result<(), ruststream::Error> {
+/// App::new("orders")
+///     .state(db)
+///     .broker(ruststream::broker::from_env()?)
+///     .run()
+///     .await
 /// # }
 /// ```
 #[must_use = "an application does nothing until it is run"]
@@ -123,9 +137,18 @@ impl App {
     ///
     /// # Examples
     ///
-    /// ```ignore
-    /// app.mount(fulfil)
-    ///     .mount_with(fulfil, |mount| mount.name("fulfil-eu").address("eu.orders").max_attempts(5))
+    /// ```
+    /// use ruststream::App;
+    /// use ruststream::Bytes;
+    /// use ruststream::subscriber;
+    ///
+    /// #[subscriber(queue = "orders", max_attempts = 3)]
+    /// async fn fulfil(order: Bytes) {}
+    ///
+    /// # let _ =
+    /// App::new("orders").mount(fulfil).mount_with(fulfil, |mount| {
+    ///     mount.name("fulfil-eu").address("eu.orders").max_attempts(5)
+    /// });
     /// ```
     pub fn mount_with<F: 'static>(
         mut self,

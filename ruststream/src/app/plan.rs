@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytestring::ByteString;
 
 use super::App;
+use crate::broker;
 use crate::broker::Broker;
 use crate::config::Origin;
 use crate::config::apply::Apply;
@@ -19,8 +20,10 @@ use crate::error::Problem;
 use crate::mount::Mount;
 use crate::mount::bind::Bound;
 use crate::mount::bind::bind;
+use crate::mount::bind::is_mqtt;
 use crate::mount::check::Findings;
 use crate::mount::check::check;
+use crate::mount::check::grammar;
 use crate::mount::draft::DEFAULT_BROKER;
 use crate::mount::draft::Draft;
 
@@ -47,6 +50,10 @@ impl App {
     /// Everything that can be known before connecting.
     pub(super) fn plan(&self) -> Result<Plan, Error> {
         let mut findings = Findings::default();
+        if let Err(rule) = crate::check::name("name", &self.name) {
+            let what = format!("of the application: {rule}");
+            findings.problems.push(Problem::new(what));
+        }
         let candidates = self.candidates(&mut findings);
         let (drafts, settings) = self.configured(candidates, &mut findings);
         let brokers = self.all_brokers(&settings, &drafts, &mut findings);
@@ -246,7 +253,7 @@ impl App {
                 );
                 continue;
             }
-            match from_url(url) {
+            match broker::from_url(url) {
                 Ok(broker) => brokers.push((name.clone(), broker)),
                 Err(error) => findings
                     .problems
@@ -278,9 +285,18 @@ impl App {
                 findings.problems.push(no_broker(&draft, brokers));
                 continue;
             };
-            match bind(&self.name, draft, broker) {
+            match bind(&self.name, draft.clone(), broker) {
                 Ok(mount) => mounts.push(mount),
-                Err(problem) => findings.problems.push(problem),
+                Err(problem) => {
+                    // What is wrong by our own rules says more than a broker's refusal of it.
+                    let known = findings.problems.len();
+                    let options = &draft.values.options;
+                    let is_mqtt = is_mqtt(broker.system(), draft.registration.form, options);
+                    grammar::check(&draft, &draft.values, is_mqtt, findings);
+                    if findings.problems.len() == known {
+                        findings.problems.push(problem);
+                    }
+                }
             }
         }
         mounts
@@ -315,12 +331,4 @@ impl Plan {
             &self.warnings,
         )
     }
-}
-
-/// A broker that only configuration names.
-fn from_url(url: &str) -> Result<Arc<dyn Broker>, crate::broker::BrokerError> {
-    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
-    Err(crate::broker::BrokerError::permanent(format!(
-        "no driver of this build speaks `{scheme}`"
-    )))
 }

@@ -1,16 +1,9 @@
-//! Runs a checked application: subscribe, pump, stop in order.
-//!
-//! The order of a stop (field case I03): handlers see the stop signal, receiving ends, what runs
-//! finishes with its publishes and settlements, each source closes, and the brokers close last.
+//! Runs a checked application: subscribe, then pump, until someone asks it to stop.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::task::Id;
-use tokio::task::JoinError;
+use bytestring::ByteString;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::App;
@@ -18,6 +11,9 @@ use super::announce::announce;
 use super::handle::Handle;
 use super::handle::MountState;
 use super::plan::Plan;
+use super::running::CLOSE_WITHIN;
+use super::running::Running;
+use super::running::close;
 use super::signal::Signals;
 use crate::broker::Broker;
 use crate::broker::BrokerError;
@@ -27,8 +23,9 @@ use crate::error::ErrorKind;
 use crate::error::Problem;
 use crate::extract::Scope;
 use crate::mount::bind::Bound;
+use crate::mount::draft::DEFAULT_BROKER;
 use crate::publisher::Brokers;
-use crate::pump::End;
+use crate::publisher::Publisher;
 use crate::pump::Pump;
 use crate::pump::Stop;
 use crate::state::StateMap;
@@ -145,7 +142,7 @@ async fn drive<F: Future<Output = ()>>(
 }
 
 /// Subscribe everything, then start one pump per mount point.
-async fn start(plan: Plan, state: &StateMap) -> Result<Running, Error> {
+pub(super) async fn start(plan: Plan, state: &StateMap) -> Result<Running, Error> {
     announce(&plan);
     let sources = match subscribe(&plan.mounts).await {
         Ok(sources) => sources,
@@ -161,36 +158,40 @@ async fn start(plan: Plan, state: &StateMap) -> Result<Running, Error> {
         abort: CancellationToken::new(),
         drain: plan.drain.0,
     };
-    let mut running = Running {
-        mounts: Arc::default(),
-        bound: Vec::new(),
-        pumps: JoinSet::new(),
-        tasks: HashMap::new(),
-        stop: stop.clone(),
-        brokers: plan.brokers,
-    };
-    let sinks = running.brokers.iter();
-    let brokers = Brokers::new(sinks.map(|(name, broker)| (name.as_str().into(), broker.sink())));
+    let sinks = Brokers::new(
+        plan.brokers
+            .iter()
+            .map(|(name, broker)| (ByteString::from(name.as_str()), broker.sink())),
+    );
+    let publisher = publisher(&plan.brokers, &sinks);
+    let mut running = Running::new(publisher, stop.clone(), plan.brokers);
     let mut states = Vec::new();
-    for (index, (mount, source)) in plan.mounts.into_iter().zip(sources).enumerate() {
+    for (mount, source) in plan.mounts.into_iter().zip(sources) {
         let state_of_mount = MountState::new(&mount.point);
         let sink = mount.broker.sink();
         let pump = Pump {
             mount: Arc::clone(&mount.point),
             source,
             sink: Arc::clone(&sink),
-            scope: Scope::new(state.clone(), sink, brokers.clone(), draining.clone()),
+            scope: Scope::new(state.clone(), sink, sinks.clone(), draining.clone()),
             counters: Arc::clone(&state_of_mount.counters),
             health: Arc::clone(&state_of_mount.health),
             stop: stop.clone(),
         };
-        let task = running.pumps.spawn(pump.run());
-        running.tasks.insert(task.id(), index);
-        running.bound.push(mount);
+        running.spawn(mount, pump);
         states.push(state_of_mount);
     }
     running.mounts = states.into();
     Ok(running)
+}
+
+/// Publishes to the default broker, or to the first if no broker is the default.
+fn publisher(brokers: &[(String, Arc<dyn Broker>)], sinks: &Brokers) -> Publisher {
+    let default = brokers.iter().find(|(name, _)| name == DEFAULT_BROKER);
+    let (_, broker) = default
+        .or(brokers.first())
+        .expect("a checked plan has a mount point, and its broker");
+    Publisher::with_brokers(broker.sink(), sinks.clone())
 }
 
 /// Subscribe all mount points at once, in their order. A refusal ends it: the driver tries again by
@@ -231,168 +232,4 @@ fn refused(mount: &Bound, error: &BrokerError) -> Problem {
         "the broker at {location} refused: {}",
         error.reason
     ))
-}
-
-/// A running application.
-pub(super) struct Running {
-    pub(super) mounts: Arc<[MountState]>,
-    bound: Vec<Bound>,
-    pumps: JoinSet<End>,
-    /// Which mount point each task is, to name one that dies.
-    tasks: HashMap<Id, usize>,
-    stop: Stop,
-    brokers: Vec<(String, Arc<dyn Broker>)>,
-}
-
-/// How far beyond the drain pumps may go: a settlement that has begun is seen through.
-const OVERTIME: Duration = Duration::from_secs(2);
-/// How long an ending at once may take.
-const ABORT_WITHIN: Duration = Duration::from_secs(1);
-/// How long brokers may take to close.
-const CLOSE_WITHIN: Duration = Duration::from_secs(2);
-
-impl Running {
-    /// The name and state of every mount point's broker, for publishing.
-    pub(super) fn brokers(&self) -> &[(String, Arc<dyn Broker>)] {
-        &self.brokers
-    }
-
-    /// Wait until a mount point ends that nobody stopped: a fault, which is never silent.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub(super) async fn failed(&mut self) -> Error {
-        let Some(joined) = self.pumps.join_next_with_id().await else {
-            return std::future::pending().await;
-        };
-        let problem = match joined {
-            Ok((id, _)) => self.fault(id, "it stopped by itself"),
-            Err(error) => self.died(&error),
-        };
-        tracing::error!(problem = %problem, "a mount point failed");
-        Error::new(ErrorKind::Failed, vec![problem])
-    }
-
-    /// Stop in order; `at_once` cuts it short.
-    pub(super) async fn stop(mut self, at_once: impl Future<Output = ()>) -> Result<(), Error> {
-        let started = self.pumps.len();
-        tracing::info!(ruststream.handlers = started, "stopping");
-        self.stop.draining.cancel();
-        let mut tally = Tally::default();
-        let limit = self.stop.drain.saturating_add(OVERTIME);
-        let mut at_once = std::pin::pin!(at_once);
-        let in_time = tokio::select! {
-            biased;
-            done = timeout(limit, self.join(&mut tally)) => done.is_ok(),
-            () = &mut at_once => {
-                tally.interrupted = true;
-                false
-            }
-        };
-        if !in_time {
-            self.stop.abort.cancel();
-            // Elapsed or not: what is left is cut below.
-            let ended = timeout(ABORT_WITHIN, self.join(&mut tally)).await.is_ok();
-            if !ended {
-                tally.unfinished += self.pumps.len();
-                self.pumps.shutdown().await;
-            }
-        }
-        let brokers = std::mem::take(&mut self.brokers);
-        if tally.interrupted {
-            close(brokers, ABORT_WITHIN / 2).await;
-        } else {
-            tokio::select! {
-                biased;
-                () = close(brokers, CLOSE_WITHIN) => {}
-                () = at_once => tally.interrupted = true,
-            }
-        }
-        tally.result()
-    }
-
-    /// Wait for every pump. Cancel safe: what was counted stays counted.
-    async fn join(&mut self, tally: &mut Tally) {
-        while let Some(joined) = self.pumps.join_next_with_id().await {
-            match joined {
-                Ok((_, end)) => {
-                    tally.unfinished += end.unfinished;
-                    tally.lost_copies += end.lost_copies;
-                }
-                Err(error) => {
-                    let problem = self.died(&error);
-                    tracing::error!(problem = %problem, "a mount point failed");
-                    tally.problems.push(problem);
-                }
-            }
-        }
-    }
-
-    fn died(&self, error: &JoinError) -> Problem {
-        let what = if error.is_panic() {
-            "its pump panicked"
-        } else {
-            "its pump was cancelled"
-        };
-        self.fault(error.id(), what)
-    }
-
-    fn fault(&self, task: Id, what: &str) -> Problem {
-        const CURE: &str = "this is a fault of ruststream, please report it";
-        match self
-            .tasks
-            .get(&task)
-            .and_then(|index| self.bound.get(*index))
-        {
-            Some(mount) => mount.problem(what).cure(CURE),
-            None => Problem::new(what).cure(CURE),
-        }
-    }
-}
-
-/// What a stop came to.
-#[derive(Debug, Default)]
-struct Tally {
-    unfinished: usize,
-    lost_copies: usize,
-    interrupted: bool,
-    problems: Vec<Problem>,
-}
-
-impl Tally {
-    fn result(self) -> Result<(), Error> {
-        let Self {
-            unfinished,
-            lost_copies,
-            interrupted,
-            problems,
-        } = self;
-        tracing::info!(unfinished, lost_copies, interrupted, "stopped");
-        let kind = if interrupted {
-            ErrorKind::Interrupted
-        } else if !problems.is_empty() {
-            ErrorKind::Failed
-        } else if unfinished > 0 || lost_copies > 0 {
-            ErrorKind::DrainTimeout {
-                unfinished,
-                lost_copies,
-            }
-        } else {
-            return Ok(());
-        };
-        Err(Error::new(kind, problems))
-    }
-}
-
-/// Close all brokers at once, for so long.
-async fn close(brokers: Vec<(String, Arc<dyn Broker>)>, within: Duration) {
-    let mut closing = JoinSet::new();
-    for (_, broker) in &brokers {
-        closing.spawn(broker.close());
-    }
-    let all = async { while closing.join_next().await.is_some() {} };
-    if timeout(within, all).await.is_err() {
-        tracing::warn!("a broker did not close in time");
-    }
 }

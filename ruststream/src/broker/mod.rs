@@ -74,6 +74,40 @@ pub trait Broker: Send + Sync + fmt::Debug {
     fn close(&self) -> BoxFuture<'static, ()>;
 }
 
+/// A shared broker is a broker, as [`from_env`] gives it.
+impl<B: Broker + ?Sized> Broker for Arc<B> {
+    fn system(&self) -> &'static str {
+        (**self).system()
+    }
+
+    fn location(&self) -> String {
+        (**self).location()
+    }
+
+    fn capabilities(&self, subscription: &Subscription) -> Result<Capabilities, BrokerError> {
+        (**self).capabilities(subscription)
+    }
+
+    fn canonical(&self, form: Form, address: &str) -> String {
+        (**self).canonical(form, address)
+    }
+
+    fn subscribe(
+        &self,
+        subscription: Subscription,
+    ) -> BoxFuture<'static, Result<Box<dyn Source>, BrokerError>> {
+        (**self).subscribe(subscription)
+    }
+
+    fn sink(&self) -> Arc<dyn Sink> {
+        (**self).sink()
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        (**self).close()
+    }
+}
+
 /// What a mount point subscribes to.
 #[derive(Clone, Debug)]
 pub struct Subscription {

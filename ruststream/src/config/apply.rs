@@ -81,7 +81,7 @@ impl Apply<'_> {
                 },
                 "brokers" => self.each(layer, "brokers", value, Self::broker),
                 "handlers" => self.each(layer, "handlers", value, Self::handler),
-                _ => self.unknown("key", name, TOP, &origin),
+                _ => self.unknown("key", name, TOP, &layer.origin_within(&path, value)),
             }
         }
     }
@@ -158,7 +158,7 @@ impl Apply<'_> {
                     .collect();
                 let problem = Problem::new(format!("there is no handler `{name}`"))
                     .cure(cure(name, known))
-                    .from(&layer.origin(&["handlers", name]));
+                    .from(&here_in(layer, name, keys));
                 self.problems.push(problem);
             }
             several => {
@@ -168,7 +168,7 @@ impl Apply<'_> {
                     names.join("`, `")
                 ))
                 .cure("configure them in the file, where each has its own name")
-                .from(&layer.origin(&["handlers", name]));
+                .from(&here_in(layer, name, keys));
                 self.problems.push(problem);
             }
         }
@@ -252,6 +252,11 @@ impl Walk<'_> {
             .from(origin);
         self.problems.push(problem);
     }
+}
+
+/// Where the section of a handler stands.
+fn here_in(layer: &Layer, handler: &str, keys: &Dict) -> Origin {
+    layer.origin_within(&["handlers", handler], &Value::from(keys.clone()))
 }
 
 fn wrong(value: &Value, allowed: &str, origin: &Origin) -> Problem {

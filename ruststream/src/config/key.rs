@@ -128,7 +128,7 @@ macro_rules! function {
         Key {
             name: $name,
             show: |from| from.options.$field.map(|_| "a function".to_owned()),
-            set: |_, _| Err("nothing here: it is a function, which only the attribute or `mount_with` can name"),
+            set: |_, _| Err(A_FUNCTION),
             copy: |from, to| {
                 if from.options.$field.is_some() {
                     to.options.$field = from.options.$field;
@@ -149,7 +149,7 @@ pub(crate) const KEYS: &[Key] = &[
     key!("dead_letter", kind::TEXT, options.dead_letter),
     key!("dead_letter_headers", kind::FLAG, options.dead_letter_headers),
     RETRY_TOPIC,
-    function!("retry_topic_with", retry_topic_with),
+    RETRY_TOPIC_WITH,
     key!("backoff", kind::BACKOFF, options.backoff),
     key!("delay", kind::DELAY, options.delay),
     key!("on_error", kind::ON_FAILURE, options.on_error),
@@ -215,6 +215,28 @@ const RETRY_TOPIC: Key = Key {
     },
 };
 
+/// A function takes the place of a named topic in the same way.
+const RETRY_TOPIC_WITH: Key = Key {
+    name: "retry_topic_with",
+    show: |from| {
+        from.options
+            .retry_topic_with
+            .map(|_| "a function".to_owned())
+    },
+    set: |_, _| Err(A_FUNCTION),
+    copy: |from, to| {
+        if from.options.retry_topic_with.is_some() {
+            to.options.retry_topic_with = from.options.retry_topic_with;
+            // One source that gives both contradicts itself, which the grammar says.
+            to.options.retry_topic = from.options.retry_topic;
+        }
+        from.options.retry_topic_with.is_some()
+    },
+};
+
+const A_FUNCTION: &str =
+    "nothing here: it is a function, which only the attribute or `mount_with` can name";
+
 /// A batch that only has a size does not wait.
 const BATCH_SIZE: Key = Key {
     name: "batch.size",
@@ -271,6 +293,38 @@ mod tests {
             assert_eq!(position(key.name), Some(at), "{}", key.name);
         }
         assert!(is_group("mqtt") && is_group("batch") && !is_group("address"));
+    }
+
+    #[test]
+    fn a_later_retry_topic_takes_the_place_of_an_earlier_function_and_the_reverse() {
+        let named = Options {
+            retry_topic: Some("again"),
+            ..Options::NONE
+        };
+        let computed = Options {
+            retry_topic_with: Some(|delivery| delivery.address().into()),
+            ..Options::NONE
+        };
+        let over = |first: Options, second: Options| {
+            let mut to = Overlay::NONE;
+            for options in [first, second] {
+                let from = Overlay {
+                    options,
+                    ..Overlay::NONE
+                };
+                for key in KEYS {
+                    (key.copy)(&from, &mut to);
+                }
+            }
+            let Options {
+                retry_topic,
+                retry_topic_with,
+                ..
+            } = to.options;
+            (retry_topic.is_some(), retry_topic_with.is_some())
+        };
+        assert_eq!(over(named, computed), (false, true));
+        assert_eq!(over(computed, named), (true, false));
     }
 
     #[test]

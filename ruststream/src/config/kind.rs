@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use figment::value::Value;
 
+use crate::duration;
 use crate::policy::Backoff;
 use crate::policy::Delay;
 use crate::policy::OnDecode;
@@ -69,27 +70,22 @@ pub(crate) const TEXT: Kind<&'static str> = Kind {
 
 /// A span of time that is not zero.
 pub(crate) const PERIOD: Kind<Duration> = Kind {
-    allowed: "a time above zero, as in \"500ms\" or \"1m 30s\"",
-    read: |value| period(text(value)?).filter(|period| !period.is_zero()),
+    allowed: "a time above zero, as in \"500ms\" or \"1m30s\"",
+    read: |value| WAIT_READ(value).filter(|period| !period.is_zero()),
     show: show_period,
 };
 
 /// A span of time.
 pub(crate) const WAIT: Kind<Duration> = Kind {
-    allowed: "a time, as in \"0s\", \"500ms\" or \"1m 30s\"",
-    read: |value| period(text(value)?),
+    allowed: "a time, as in \"0s\", \"500ms\" or \"1m30s\"",
+    read: WAIT_READ,
     show: show_period,
 };
 
 /// Two spans of time, or one.
 pub(crate) const BACKOFF: Kind<Backoff> = Kind {
     allowed: "two times above zero, the lower first, as in \"100ms..30s\", or one, as in \"5s\"",
-    read: |value| {
-        let text = text(value)?;
-        let (first, max) = text.split_once("..").unwrap_or((text, text));
-        let (first, max) = (period(first.trim())?, period(max.trim())?);
-        (!first.is_zero() && first <= max).then_some(Backoff { first, max })
-    },
+    read: |value| duration::parse_backoff(text(value)?).ok(),
     show: |backoff| {
         if backoff.first == backoff.max {
             show_period(&backoff.first)
@@ -195,13 +191,36 @@ fn text(value: &Value) -> Option<&str> {
     }
 }
 
-fn period(text: &str) -> Option<Duration> {
-    humantime::parse_duration(text).ok()
+const WAIT_READ: fn(&Value) -> Option<Duration> = |value| duration::parse(text(value)?).ok();
+
+/// A duration as attributes and files have it: units from the largest to the smallest.
+pub(crate) fn show_period(period: &Duration) -> String {
+    let mut rest = period.as_micros();
+    let parts = UNITS.map(|(unit, micros)| {
+        let count = rest / micros;
+        rest %= micros;
+        if count == 0 {
+            String::new()
+        } else {
+            format!("{count}{unit}")
+        }
+    });
+    let shown = parts.concat();
+    if shown.is_empty() {
+        "0s".to_owned()
+    } else {
+        shown
+    }
 }
 
-fn show_period(period: &Duration) -> String {
-    humantime::format_duration(*period).to_string()
-}
+const UNITS: [(&str, u128); 6] = [
+    ("d", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("m", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1_000),
+    ("us", 1),
+];
 
 /// Text from outside in the form that attributes have. It is kept for the life of the process, each
 /// different text once, so checking a configuration again and again takes no more memory.
@@ -250,6 +269,7 @@ mod tests {
         round(&TEXT, "a/b");
         round(&PERIOD, Duration::from_millis(1500));
         round(&WAIT, Duration::ZERO);
+        round(&WAIT, Duration::from_micros(90_061_001_002));
         let (first, max) = (Duration::from_millis(100), Duration::from_secs(30));
         round(&BACKOFF, Backoff { first, max });
         round(&BACKOFF, Backoff { first, max: first });

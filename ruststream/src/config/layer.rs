@@ -51,6 +51,20 @@ impl Layer {
         }
     }
 
+    /// Where the value at `path`, a table, has something: a variable names single values only.
+    pub(crate) fn origin_within(&self, path: &[&str], value: &Value) -> Origin {
+        match (&self.source, value) {
+            (Source::Variables, Value::Dict(_, group)) => match group.iter().next() {
+                Some((name, value)) => {
+                    let path: Vec<&str> = path.iter().copied().chain([name.as_str()]).collect();
+                    self.origin_within(&path, value)
+                }
+                None => self.origin(path),
+            },
+            _ => self.origin(path),
+        }
+    }
+
     /// Whether `known` is what this source calls `name`: variables cannot spell every character.
     pub(crate) fn names(&self, name: &str, known: &str) -> bool {
         match self.source {

@@ -73,9 +73,9 @@ pub use self::origin::Origin;
 /// use ruststream::App;
 /// use ruststream::config::Config;
 ///
-/// App::new("orders").config("/etc/orders.toml");
-/// App::new("orders").config(Config::none());
-/// App::new("orders").config(
+/// let deployed = App::new("orders").config("/etc/orders.toml");
+/// let fixed = App::new("orders").config(Config::none());
+/// let tested = App::new("orders").config(
 ///     Config::none().with_variables([("RUSTSTREAM_HANDLERS__FULFIL__MAX_ATTEMPTS", "5")]),
 /// );
 /// ```
@@ -191,3 +191,6 @@ impl std::fmt::Debug for Config {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -163,7 +163,7 @@ impl<'a> Incoming<'a> {
 }
 
 /// What a mount point offers its extractors besides the delivery.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scope {
     pub(crate) state: StateMap,
     /// The sink of the mount point's own broker.

@@ -12,6 +12,7 @@ use super::Policy;
 use super::RetryTo;
 use super::draft::Draft;
 use crate::broker::Broker;
+use crate::broker::Returns;
 use crate::broker::Subscription;
 use crate::config::Origin;
 use crate::config::key::Overlay;
@@ -19,6 +20,7 @@ use crate::error::Problem;
 use crate::policy::Delay;
 use crate::policy::OnDecode;
 use crate::policy::OnFailure;
+use crate::registration::Form;
 use crate::registration::Options;
 use crate::registration::Requirements;
 use crate::registration::Unread;
@@ -27,6 +29,8 @@ use crate::settle::Settle;
 /// A mount point with its broker, ready to subscribe once the cross-checks pass.
 pub(crate) struct Bound {
     pub(crate) draft: Draft,
+    /// The values as they were said, without defaults.
+    pub(crate) said: Overlay,
     pub(crate) point: Arc<MountPoint>,
     pub(crate) subscription: Subscription,
     pub(crate) requires: Requirements,
@@ -47,6 +51,12 @@ impl Bound {
         &self.draft.values.options
     }
 
+    /// Whether MQTT's grammar holds for its addresses.
+    pub(crate) fn is_mqtt(&self) -> bool {
+        is_mqtt(self.point.system, self.point.form, self.options())
+            || self.point.capabilities.returns == Returns::OnResume
+    }
+
     /// The place of its address, in the form in which two names of one place are equal.
     pub(crate) fn canonical(&self) -> String {
         self.broker.canonical(self.point.form, &self.point.address)
@@ -58,8 +68,18 @@ impl Bound {
     }
 
     /// A problem of this mount point with the value of `key`.
-    pub(crate) fn problem_with(&self, key: &str, what: impl Into<String>) -> Problem {
-        self.problem(what).from(self.draft.origin(key))
+    pub(crate) fn problem_with(&self, key: &'static str, what: impl Into<String>) -> Problem {
+        self.problem(what).key_is(key).from(self.draft.origin(key))
+    }
+}
+
+/// Whether MQTT's grammar holds, as far as it is known before a broker is asked. The embedded broker
+/// follows the form (spec C35).
+pub(crate) fn is_mqtt(system: &str, form: Form, options: &Options) -> bool {
+    match system {
+        "amqp" | "rabbitmq" => form == Form::Filter,
+        "mqtt" => true,
+        _ => form == Form::Filter || options.mqtt.is_some(),
     }
 }
 
@@ -72,6 +92,7 @@ pub(crate) fn bind(
     mut draft: Draft,
     broker: &Arc<dyn Broker>,
 ) -> Result<Bound, Problem> {
+    let said = draft.values;
     fill_defaults(&mut draft);
     let policy = policy(&draft.values.options);
     let subscription = Subscription {
@@ -102,6 +123,7 @@ pub(crate) fn bind(
             capabilities,
         }),
         draft,
+        said,
         subscription,
         requires,
         broker: Arc::clone(broker),
@@ -117,13 +139,13 @@ fn fill_defaults(draft: &mut Draft) {
             ..Options::NONE
         };
         let why = Origin::Implied("a dead letter without a cap is a cap of 1");
-        draft.fill(&overlay(implied), &why);
+        draft.fill(&overlay(&implied), &why);
     }
     let concurrency = declared.concurrency.or(declared.workers).unwrap_or(1);
     let batch = declared.batch.map_or(1, |batch| batch.size);
     let defaults = Options {
         dead_letter_headers: declared.dead_letter.map(|_| true),
-        on_error: declared.on_error.or(Some(OnFailure::Retry)),
+        on_error: Some(OnFailure::Retry),
         on_panic: Some(OnFailure::Retry),
         on_timeout: Some(OnFailure::Retry),
         on_decode: Some(match declared.dead_letter {
@@ -141,12 +163,12 @@ fn fill_defaults(draft: &mut Draft) {
         ),
         ..Options::NONE
     };
-    draft.fill(&overlay(defaults), &Origin::Default);
+    draft.fill(&overlay(&defaults), &Origin::Default);
 }
 
-fn overlay(options: Options) -> Overlay {
+fn overlay(options: &Options) -> Overlay {
     Overlay {
-        options,
+        options: *options,
         ..Overlay::NONE
     }
 }

@@ -12,12 +12,11 @@ use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use bytestring::ByteString;
+
 pub use self::guarantee::Fate;
 pub use self::guarantee::Guarantee;
 pub use self::overrides::Mount;
-
-use bytestring::ByteString;
-
 use crate::broker::Capabilities;
 use crate::delivery::Delivery;
 use crate::policy::Backoff;

@@ -51,7 +51,7 @@ impl Shell {
 
     fn start_batch(&mut self, mut batch: Vec<Delivery>) {
         for delivery in &mut batch {
-            delivery.id = self.admit(delivery);
+            delivery.id = self.admit(delivery.settled, delivery.payload().len());
         }
         let index = self
             .free
@@ -86,6 +86,7 @@ impl Shell {
                 index,
                 &Rest::Failed(Reason::Error, failed.outcome, &failed.text),
             ),
+            Verdict::Rejected(rejection) => self.conclude_batch(index, &Rest::Rejected(rejection)),
             // A batch has no one to answer to: `reply_to` and `batch` exclude each other.
             Verdict::Answer(_) => self.conclude_batch(index, &Rest::Done(Outcome::Ack)),
         }

@@ -162,6 +162,14 @@ impl Core {
         }
     }
 
+    /// The id that the next [`insert`](Self::insert) gives.
+    pub(crate) fn next_id(&self) -> Id {
+        match self.free.last() {
+            Some(id) => *id,
+            None => Id::try_from(self.entries.len()).unwrap_or(Id::MAX),
+        }
+    }
+
     /// A delivery of `size` payload bytes goes to its handler.
     pub(crate) fn insert(&mut self, settled: bool, size: usize) -> Id {
         let right = if settled {
@@ -359,12 +367,6 @@ impl Core {
     #[cfg(feature = "testing")]
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
-    }
-
-    /// Whether the delivery's connection is gone.
-    pub(crate) fn is_stale(&self, id: Id) -> bool {
-        self.entry(id)
-            .is_some_and(|entry| entry.right == Right::Stale)
     }
 
     /// Whether a word to the broker is on its way for this delivery: it is seen through.

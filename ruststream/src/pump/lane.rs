@@ -46,10 +46,7 @@ impl Lane {
             deadline: None,
             key: None,
             span: None,
-            waker: Waker::from(Arc::new(LaneWaker {
-                index,
-                ready: Arc::clone(ready),
-            })),
+            waker: lane_waker(index, ready),
             is_busy: false,
         }
     }
@@ -85,6 +82,14 @@ impl Ready {
     pub(super) fn words(&self) -> usize {
         self.lanes.len()
     }
+}
+
+/// The waker of the `index`-th lane: sets its bit and wakes whoever polls the lanes.
+pub(super) fn lane_waker(index: usize, ready: &Arc<Ready>) -> Waker {
+    Waker::from(Arc::new(LaneWaker {
+        index,
+        ready: Arc::clone(ready),
+    }))
 }
 
 struct LaneWaker {

@@ -15,6 +15,7 @@ mod shell;
 mod stop;
 mod verdict;
 mod warn;
+mod worker;
 
 use std::fmt;
 use std::sync::Arc;

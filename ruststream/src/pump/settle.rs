@@ -62,7 +62,7 @@ impl Care {
     pub(super) fn tell(&mut self, answer: Result<(), AckError>) {
         if let Some(settler) = self.settler.take() {
             // A handler that no longer waits for the answer does not need it.
-            drop(settler.send(answer));
+            settler.send(answer).ok();
         }
     }
 }

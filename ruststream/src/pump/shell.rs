@@ -1,8 +1,11 @@
 //! The shell around the state machine: one poll loop that serves settlements first, then
 //! publishes, timers and handlers, and takes deliveries last.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
@@ -12,6 +15,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::stream::Stream;
 use tokio::time::Instant;
 use tokio::time::Sleep;
+use tracing::level_filters::LevelFilter;
 
 use super::End;
 use super::Pump;
@@ -19,6 +23,7 @@ use super::core::Core;
 use super::core::Elapsed;
 use super::core::Id;
 use super::core::Limits;
+use super::core::Step;
 use super::core::What;
 use super::lane::Lane;
 use super::lane::Ready;
@@ -27,6 +32,8 @@ use super::order::Waiting;
 use super::settle::Care;
 use super::settle::Tally;
 use super::stop::Phase;
+use super::worker;
+use crate::Outcome;
 use crate::broker::Arrival;
 use crate::broker::BoxFuture;
 use crate::broker::PublishError;
@@ -34,11 +41,18 @@ use crate::broker::Published;
 use crate::broker::Returns;
 use crate::delivery::Delivery;
 use crate::extract::Incoming;
+use crate::extract::Rejection;
+use crate::handler::Verdict;
+use crate::registration::Requirements;
 use crate::settle::AckError;
+use crate::settle::Disposition;
 use crate::settlement::Facts;
+use crate::settlement::Plan;
 use crate::settlement::Reason;
 use crate::settlement::attempt;
+use crate::settler::Right;
 use crate::stats::Health;
+use tokio::task::JoinSet;
 
 /// Deliveries taken in one poll before other tasks get their turn.
 const BUDGET: usize = 64;
@@ -46,6 +60,14 @@ const BUDGET: usize = 64;
 const WAITING_COPIES: usize = 100_000;
 /// Their payload bytes.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
+
+/// How far a handler came at its first poll.
+enum Begun {
+    Returned(Verdict),
+    Running,
+    Rejected(Rejection),
+    Panicked(Box<dyn Any + Send>),
+}
 
 /// A publish on its way, and the delivery it is for.
 pub(super) type Outgoing = BoxFuture<'static, (Id, What, Result<Published, PublishError>)>;
@@ -80,6 +102,8 @@ pub(super) struct Shell {
     /// Deliveries left unsettled for good on this connection (spec C15).
     pub(super) stuck: u64,
     pub(super) unfinished: usize,
+    /// The tasks behind the lanes, with more than one worker. They end with the pump.
+    _workers: JoinSet<()>,
     started: Instant,
     timer: Pin<Box<Sleep>>,
     armed: Option<Elapsed>,
@@ -112,14 +136,25 @@ impl Shell {
             limit: capabilities.delivery_limit,
             delay: policy.delay,
         };
-        let slot = pump.mount.registration.slot;
+        let mut requirements = Requirements::default();
+        (pump.mount.registration.requires)(&mut requirements);
+        let mut workers = JoinSet::new();
+        let slots = worker::slots(
+            pump.mount.registration.slot,
+            lanes,
+            usize::try_from(policy.workers).unwrap_or(1),
+            requirements.settles,
+            &pump.scope,
+            &mut workers,
+        );
         Self {
             core: Core::new(limits),
             facts,
             care: Vec::new(),
             tallies: Vec::new(),
-            lanes: (0..lanes)
-                .map(|index| Lane::new(slot(), index, &ready))
+            lanes: (0..)
+                .zip(slots)
+                .map(|(index, slot)| Lane::new(slot, index, &ready))
                 .collect(),
             free: (0..lanes).rev().collect(),
             ready,
@@ -135,6 +170,7 @@ impl Shell {
             has_ended: false,
             stuck: 0,
             unfinished: 0,
+            _workers: workers,
             started: Instant::now(),
             timer: Box::pin(tokio::time::sleep(Elapsed::ZERO)),
             armed: None,
@@ -417,11 +453,10 @@ impl Shell {
     }
 
     fn start_in_order(&mut self, delivery: Delivery, key_of: fn(&Delivery) -> u64) {
-        let key = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| key_of(&delivery)))
-        {
+        let key = match catch_unwind(AssertUnwindSafe(|| key_of(&delivery))) {
             Ok(key) => key,
             Err(panic) => {
-                let id = self.admit(&delivery);
+                let id = self.admit(delivery.settled, delivery.payload().len());
                 return self.failed(
                     id,
                     delivery,
@@ -459,8 +494,8 @@ impl Shell {
     }
 
     /// Make a delivery known to the state machine.
-    pub(super) fn admit(&mut self, delivery: &Delivery) -> Id {
-        let id = self.core.insert(delivery.settled, delivery.payload().len());
+    pub(super) fn admit(&mut self, settled: bool, size: usize) -> Id {
+        let id = self.core.insert(settled, size);
         if id as usize >= self.care.len() {
             self.care.resize_with(id as usize + 1, || None);
             self.tallies.resize(id as usize + 1, Tally::None);
@@ -469,37 +504,110 @@ impl Shell {
     }
 
     /// Give a delivery to a free lane and poll its handler for the first time.
+    ///
+    /// Most handlers are done by then and say ack. When the source takes that at once, the delivery
+    /// has come and gone without the state machine.
     fn start(&mut self, mut delivery: Delivery, key: Option<u64>) {
-        let id = self.admit(&delivery);
-        delivery.id = id;
-        let index = self
+        let index = *self
             .free
-            .pop()
+            .last()
             .expect("deliveries are taken only while a lane is free");
+        delivery.id = self.core.next_id();
         let span = self.span(&delivery);
+        let (begun, right) = self.begin(index, &mut delivery, span.as_ref());
+        if let Begun::Returned(Verdict::Done(Outcome::Ack)) = begun
+            && right.is_none()
+            && span.is_none()
+            && delivery.token.is_some()
+        {
+            return self.acked_at_once(delivery);
+        }
+        self.occupy(index, delivery, key, right, span);
+        match begun {
+            Begun::Returned(verdict) => self.returned(index, verdict),
+            Begun::Running => self.arm_deadline(index),
+            Begun::Rejected(rejection) => self.rejected(index, &rejection),
+            Begun::Panicked(panic) => self.panicked(index, &*panic),
+        }
+    }
+
+    /// Extract and poll. The delivery is not the handler's: a panic cannot take it along.
+    fn begin(
+        &mut self,
+        index: usize,
+        delivery: &mut Delivery,
+        span: Option<&tracing::Span>,
+    ) -> (Begun, Option<Arc<Right>>) {
+        let entered = span.map(tracing::Span::enter);
+        let Lane { slot, waker, .. } = &mut self.lanes[index];
+        let mut incoming = Incoming::new(std::slice::from_mut(delivery), &self.pump.scope);
+        let begun = catch_unwind(AssertUnwindSafe(|| match slot.start(&mut incoming) {
+            Ok(()) => match slot.poll(&mut Context::from_waker(waker)) {
+                Poll::Ready(verdict) => Begun::Returned(verdict),
+                Poll::Pending => Begun::Running,
+            },
+            Err(rejection) => Begun::Rejected(rejection),
+        }));
+        let right = incoming.right.take();
+        drop(entered);
+        let begun = begun.unwrap_or_else(Begun::Panicked);
+        if !matches!(begun, Begun::Rejected(_)) {
+            self.pump.counters.starts.add(1);
+        }
+        (begun, right)
+    }
+
+    fn acked_at_once(&mut self, mut delivery: Delivery) {
+        let (id, size) = (delivery.id, delivery.payload().len());
+        let Some(token) = delivery.token.take() else {
+            return;
+        };
+        // The broker may use the message's memory again.
+        drop(delivery);
+        match self.pump.source.settle(token, Disposition::Accept, id) {
+            Poll::Ready(Ok(())) => self.pump.counters.acked.add(1),
+            Poll::Ready(Err(error)) => self.not_acked(error),
+            Poll::Pending => {
+                self.admit(false, size);
+                self.tallies[id as usize] = Tally::Acked;
+                let plan = Plan::Settle(Disposition::Accept);
+                let step = self
+                    .core
+                    .handle_plan(id, plan, Elapsed::ZERO, Elapsed::ZERO);
+                debug_assert_eq!(
+                    step,
+                    Step::Settle(Disposition::Accept),
+                    "it was said already"
+                );
+            }
+        }
+    }
+
+    #[cold]
+    fn not_acked(&mut self, error: AckError) {
+        self.count(Tally::Acked, Err(error));
+        if error != AckError::Stale {
+            self.warn_of_failed_settlement(error);
+        }
+    }
+
+    /// The lane works on the delivery from now on.
+    fn occupy(
+        &mut self,
+        index: usize,
+        delivery: Delivery,
+        key: Option<u64>,
+        right: Option<Arc<Right>>,
+        span: Option<tracing::Span>,
+    ) {
+        self.free.pop();
+        self.admit(delivery.settled, delivery.payload().len());
         let lane = &mut self.lanes[index];
         lane.deliveries.push(delivery);
         lane.key = key;
         lane.is_busy = true;
-        let entered = span.as_ref().map(tracing::Span::enter);
-        let mut incoming = Incoming::new(&mut lane.deliveries, &self.pump.scope);
-        let slot = &mut lane.slot;
-        let started =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| slot.start(&mut incoming)));
-        let right = incoming.right.take();
-        drop(entered);
+        lane.by_hand = right;
         lane.span = span;
-        if let Some(right) = right {
-            lane.by_hand = Some(right);
-        }
-        match started {
-            Ok(Ok(())) => {
-                self.pump.counters.starts.add(1);
-                self.run(index);
-            }
-            Ok(Err(rejection)) => self.rejected(index, &rejection),
-            Err(panic) => self.panicked(index, &*panic),
-        }
     }
 
     /// Poll the handler of a lane.
@@ -508,7 +616,7 @@ impl Shell {
         let entered = lane.span.as_ref().map(tracing::Span::enter);
         let slot = &mut lane.slot;
         let mut cx = Context::from_waker(&lane.waker);
-        let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| slot.poll(&mut cx)));
+        let polled = catch_unwind(AssertUnwindSafe(|| slot.poll(&mut cx)));
         drop(entered);
         match polled {
             Ok(Poll::Pending) => self.arm_deadline(index),
@@ -534,7 +642,7 @@ impl Shell {
     }
 
     pub(super) fn span(&self, delivery: &Delivery) -> Option<tracing::Span> {
-        if !tracing::enabled!(tracing::Level::INFO) {
+        if LevelFilter::current() < LevelFilter::INFO || !tracing::enabled!(tracing::Level::INFO) {
             return None;
         }
         let traceparent = delivery.headers().first(crate::headers::names::TRACEPARENT);

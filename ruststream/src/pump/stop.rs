@@ -54,7 +54,7 @@ impl Shell {
             .handle_stop(now, now.saturating_add(drain.saturating_sub(FLUSH)));
         if self.pump.mount.capabilities.releases {
             while let Some(delivery) = self.stash.take().or_else(|| self.waiting.pop()) {
-                let id = self.admit(&delivery);
+                let id = self.admit(delivery.settled, delivery.payload().len());
                 let decision = crate::settlement::Decision {
                     plan: Plan::Settle(Disposition::Release),
                     refused: false,

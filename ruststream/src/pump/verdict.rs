@@ -47,6 +47,9 @@ pub(super) struct Trouble<'a> {
 impl Shell {
     /// The handler of a lane returned.
     pub(super) fn returned(&mut self, index: usize, verdict: Verdict) {
+        if let Verdict::Rejected(rejection) = &verdict {
+            return self.rejected(index, rejection);
+        }
         if self.pump.mount.policy.batch.is_some() {
             return self.batch_returned(index, &verdict);
         }
@@ -71,6 +74,7 @@ impl Shell {
                 }
                 None => self.wait_for_settler(delivery, right, None),
             },
+            (Verdict::Rejected(rejection), _) => self.refused_by_argument(id, delivery, &rejection),
             (Verdict::Done(_) | Verdict::Answer(_), None) if is_unused => {
                 self.left_without_outcome(id, delivery)
             }
@@ -267,7 +271,7 @@ impl Shell {
 
     /// Its attempts were spent before it arrived: it is not started again (spec C23).
     pub(super) fn spent_on_arrival(&mut self, mut delivery: Delivery) {
-        let id = self.admit(&delivery);
+        let id = self.admit(delivery.settled, delivery.payload().len());
         delivery.id = id;
         let decision = spent(&self.facts_of(&delivery), Reason::MaxAttempts);
         self.note_decision(&delivery, Outcome::Retry, &decision);

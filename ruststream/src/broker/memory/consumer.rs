@@ -50,10 +50,12 @@ pub(super) enum Settling {
 pub(super) struct Consumer {
     pub(super) queue: usize,
     pub(super) mount: ByteString,
-    pub(super) phase: Phase,
+    phase: Phase,
+    /// The most that may be in flight now: nothing while it is not open.
+    limit: u32,
     /// The connection that is, or the next one while there is none: what was lost is void at once.
     pub(super) epoch: u32,
-    pub(super) window: u32,
+    window: u32,
     pub(super) settling: Settling,
     /// What the window counts: assigned and not settled.
     pub(super) in_flight: u32,
@@ -82,6 +84,7 @@ impl Consumer {
             queue,
             mount,
             phase: Phase::Connecting,
+            limit: 0,
             epoch: 1,
             window,
             settling,
@@ -96,13 +99,37 @@ impl Consumer {
         }
     }
 
-    /// Whether one more delivery fits into the window.
-    pub(super) fn has_room(&self) -> bool {
-        let most = match self.settling {
-            Settling::Automatic => AUTOMATIC_BUFFER,
-            Settling::ByReader | Settling::OnArrival => self.window,
+    /// The state of its connection.
+    #[inline]
+    pub(super) fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// Change the state of its connection.
+    pub(super) fn set_phase(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.set_window(self.window);
+    }
+
+    /// The window that was asked for.
+    pub(super) fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// Change the window.
+    pub(super) fn set_window(&mut self, window: u32) {
+        self.window = window;
+        self.limit = match (&self.phase, self.settling) {
+            (Phase::Open, Settling::Automatic) => AUTOMATIC_BUFFER,
+            (Phase::Open, Settling::ByReader | Settling::OnArrival) => window,
+            _ => 0,
         };
-        self.in_flight < most && matches!(self.phase, Phase::Open)
+    }
+
+    /// Whether one more delivery fits into the window.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight < self.limit
     }
 
     /// Whether it takes what the window does not count (`QoS` 0).
@@ -112,6 +139,7 @@ impl Consumer {
     }
 
     /// Assign a delivery. It is unsettled from here on (spec A18).
+    #[inline]
     pub(super) fn assign(&mut self, entry: Entry) {
         if !entry.is(Mark::Unconfirmed) {
             self.in_flight += 1;
@@ -131,6 +159,7 @@ impl Consumer {
     }
 
     /// The next assigned delivery to hand out, and the key that settles it.
+    #[inline]
     pub(super) fn next(&mut self) -> Option<(u64, &Entry)> {
         let slot = self.inbox.pop_front()?;
         let Slot { entry, generation } = self.slots.get(slot as usize)?;
@@ -147,6 +176,7 @@ impl Consumer {
     }
 
     /// Take the delivery of this key out, once.
+    #[inline]
     pub(super) fn take(&mut self, key: u64) -> Option<Entry> {
         let (at, generation) = parts(key);
         let slot = self.slots.get_mut(at as usize)?;

@@ -61,6 +61,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// An entry of a message that was just published.
+    #[inline]
     pub(super) fn new(native: Arc<Native>, expires: Moment) -> Self {
         let marks = if has_header(native.message()) {
             Mark::Header as u8
@@ -76,10 +77,12 @@ impl Entry {
         }
     }
 
+    #[inline]
     pub(super) fn is(&self, mark: Mark) -> bool {
         self.marks & mark as u8 != 0
     }
 
+    #[inline]
     pub(super) fn mark(&mut self, mark: Mark) {
         self.marks |= mark as u8;
     }

@@ -14,31 +14,10 @@ use super::queue::Back;
 use super::queue::Life;
 use super::queue::Style;
 use super::state::State;
-use crate::message::Native;
+use crate::broker::Arrival;
+use crate::broker::BrokerError;
+use crate::delivery::Delivery;
 use crate::settle::Token;
-
-/// What a reader is told.
-#[derive(Debug)]
-pub(super) enum Told {
-    /// A message.
-    Delivery(Given),
-    /// It is connected, in this epoch.
-    Connected(u32),
-    /// The connection was lost, and why.
-    Disconnected(String),
-    /// Nothing more will come.
-    Ended,
-}
-
-/// A message as it is handed out.
-#[derive(Debug)]
-pub(super) struct Given {
-    pub(super) native: Arc<Native>,
-    pub(super) token: Option<Token>,
-    pub(super) count: Option<u32>,
-    pub(super) redelivered: bool,
-    pub(super) retained: bool,
-}
 
 /// Whether what is taken back was on the wire already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,32 +28,34 @@ enum Sent {
 
 impl State {
     /// The next thing that a reader is told; `waker` is kept when there is nothing.
-    pub(super) fn poll(&mut self, reader: usize, now: Moment, waker: &Waker) -> Poll<Told> {
+    #[inline]
+    pub(super) fn poll(&mut self, reader: usize, now: Moment, waker: &Waker) -> Poll<Arrival> {
         let Some(consumer) = self.consumers[reader].as_mut() else {
-            return Poll::Ready(Told::Ended);
+            return Poll::Ready(Arrival::Ended);
         };
-        match &mut consumer.phase {
+        match consumer.phase() {
             Phase::Open => {}
             Phase::Opening => {
-                consumer.phase = Phase::Open;
+                consumer.set_phase(Phase::Open);
                 let at = consumer.queue;
                 self.dispatch(at, now);
             }
             Phase::Connecting => return self.connect(reader, now, waker),
             Phase::Lost(why) => {
-                let why = std::mem::take(why);
-                consumer.phase = Phase::Connecting;
-                return Poll::Ready(Told::Disconnected(why));
+                let why = why.clone();
+                consumer.set_phase(Phase::Connecting);
+                return Poll::Ready(Arrival::Disconnected(BrokerError::transient(why)));
             }
-            Phase::Stopped | Phase::Closed => return Poll::Ready(Told::Ended),
+            Phase::Stopped | Phase::Closed => return Poll::Ready(Arrival::Ended),
         }
         match self.hand_out(reader, now) {
-            Some(given) => Poll::Ready(Told::Delivery(given)),
+            Some(delivery) => Poll::Ready(Arrival::Delivery(delivery)),
             None => self.wait(reader, waker),
         }
     }
 
-    fn hand_out(&mut self, reader: usize, now: Moment) -> Option<Given> {
+    #[inline]
+    fn hand_out(&mut self, reader: usize, now: Moment) -> Option<Delivery> {
         let consumer = self.consumers[reader].as_mut()?;
         let at = consumer.queue;
         let epoch = consumer.epoch;
@@ -82,13 +63,11 @@ impl State {
         let (key, entry) = consumer.next()?;
         let settled = !by_reader || entry.is(Mark::Unconfirmed);
         let (count, redelivered) = self.queues[at].shown(entry, self.counting);
-        let given = Given {
-            native: Arc::clone(&entry.native),
-            token: (!settled).then_some(Token { epoch, key }),
-            count,
-            redelivered,
-            retained: entry.is(Mark::Retained),
-        };
+        let token = (!settled).then_some(Token { epoch, key });
+        let delivery = Delivery::new(Arc::clone(&entry.native), token)
+            .with_count(count)
+            .with_redelivered(redelivered)
+            .with_retained(entry.is(Mark::Retained));
         if settled && let Some(entry) = consumer.take(key) {
             self.recycle(entry);
             self.dispatch(at, now);
@@ -99,30 +78,31 @@ impl State {
                 redelivered,
                 settled,
             };
-            self.note(kind, Some(reader), &given.native);
+            self.note(kind, Some(reader), &delivery.native);
         }
-        Some(given)
+        Some(delivery)
     }
 
-    fn connect(&mut self, reader: usize, now: Moment, waker: &Waker) -> Poll<Told> {
+    #[cold]
+    fn connect(&mut self, reader: usize, now: Moment, waker: &Waker) -> Poll<Arrival> {
         let Some(consumer) = self.consumers[reader].as_ref() else {
-            return Poll::Ready(Told::Ended);
+            return Poll::Ready(Arrival::Ended);
         };
         if self.is_offline(&consumer.mount) || !self.open_session(reader, now) {
             return self.wait(reader, waker);
         }
         let Some(consumer) = self.consumers[reader].as_mut() else {
-            return Poll::Ready(Told::Ended);
+            return Poll::Ready(Arrival::Ended);
         };
-        consumer.phase = Phase::Opening;
+        consumer.set_phase(Phase::Opening);
         consumer.connects += 1;
         let epoch = consumer.epoch;
         self.note_reader(EventKind::Connected { epoch }, reader);
         self.send_retained(reader);
-        Poll::Ready(Told::Connected(epoch))
+        Poll::Ready(Arrival::Connected { epoch })
     }
 
-    fn wait(&mut self, reader: usize, waker: &Waker) -> Poll<Told> {
+    fn wait(&mut self, reader: usize, waker: &Waker) -> Poll<Arrival> {
         if let Some(consumer) = self.consumers[reader].as_mut() {
             match &mut consumer.waiting {
                 Some(known) if known.will_wake(waker) => {}
@@ -142,8 +122,8 @@ impl State {
         let Some(consumer) = self.consumers[reader].as_mut() else {
             return;
         };
-        match consumer.phase {
-            Phase::Open | Phase::Opening => consumer.phase = Phase::Lost(why.to_owned()),
+        match consumer.phase() {
+            Phase::Open | Phase::Opening => consumer.set_phase(Phase::Lost(why.to_owned())),
             Phase::Stopped => {}
             Phase::Connecting | Phase::Lost(_) | Phase::Closed => return,
         }
@@ -185,10 +165,10 @@ impl State {
         let Some(consumer) = self.consumers[reader].as_mut() else {
             return;
         };
-        if matches!(consumer.phase, Phase::Stopped | Phase::Closed) {
+        if matches!(consumer.phase(), Phase::Stopped | Phase::Closed) {
             return;
         }
-        consumer.phase = Phase::Stopped;
+        consumer.set_phase(Phase::Stopped);
         let at = consumer.queue;
         self.take_back_until(reader, Sent::Over, Consumer::is_handed_out);
         self.unsubscribe_shared(at, now);
@@ -202,10 +182,10 @@ impl State {
             return;
         };
         let at = consumer.queue;
-        consumer.window = window;
+        consumer.set_window(window);
         if consumer.settling != Settling::Automatic && consumer.in_flight > window {
             self.take_back_until(reader, Sent::NotYet, |consumer| {
-                consumer.in_flight <= consumer.window
+                consumer.in_flight <= consumer.window()
             });
         }
         self.dispatch(at, now);
@@ -252,10 +232,10 @@ impl State {
         let Some(consumer) = self.consumers[reader].as_mut() else {
             return;
         };
-        if matches!(consumer.phase, Phase::Closed) {
+        if matches!(consumer.phase(), Phase::Closed) {
             return;
         }
-        consumer.phase = Phase::Closed;
+        consumer.set_phase(Phase::Closed);
         let at = consumer.queue;
         if let Some(waker) = consumer.waiting.take() {
             self.wakes.add(waker);
@@ -286,8 +266,8 @@ impl State {
     pub(super) fn is_stuck(&self, reader: usize) -> bool {
         self.consumers[reader].as_ref().is_some_and(|consumer| {
             consumer.stuck > 0
-                && consumer.stuck >= consumer.window
-                && matches!(consumer.phase, Phase::Open)
+                && consumer.stuck >= consumer.window()
+                && matches!(consumer.phase(), Phase::Open)
                 && self.queues[consumer.queue].session().is_some()
         })
     }

@@ -1,22 +1,4 @@
-//! Which patterns match which addresses.
-
-/// Whether the MQTT `filter` matches `topic` (MQTT 5 section 4.7).
-pub(super) fn filter_matches(filter: &str, topic: &str) -> bool {
-    // Section 4.7.2: a wildcard at the start does not match what begins with `$`.
-    if topic.starts_with('$') && filter.starts_with(['+', '#']) {
-        return false;
-    }
-    let mut levels = topic.split('/');
-    for wanted in filter.split('/') {
-        match (wanted, levels.next()) {
-            ("#", _) => return true,
-            ("+", Some(_)) => {}
-            (wanted, Some(level)) if wanted == level => {}
-            _ => return false,
-        }
-    }
-    levels.next().is_none()
-}
+//! Which of RabbitMQ's patterns match which routing keys. MQTT's filters are in `address.rs`.
 
 /// Whether RabbitMQ's topic `pattern` matches `key`: `*` is one word, `#` any number of them.
 pub(super) fn pattern_matches(pattern: &str, key: &str) -> bool {
@@ -55,31 +37,6 @@ pub(super) fn pattern_matches(pattern: &str, key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_filter_matches_by_levels() {
-        #[rustfmt::skip]
-        let rows = [
-            ("a/b", "a/b", true),
-            ("a/b", "a/b/c", false),
-            ("a/+", "a/b", true),
-            ("a/+", "a", false),
-            ("a/+", "a/", true),
-            ("a/+/c", "a/b/c", true),
-            ("a/#", "a", true),
-            ("a/#", "a/b/c", true),
-            ("#", "a/b", true),
-            ("+", "a", true),
-            ("+/+", "/a", true),
-            ("+", "/a", false),
-            ("#", "$SYS/a", false),
-            ("+/a", "$SYS/a", false),
-            ("$SYS/#", "$SYS/a", true),
-        ];
-        for (filter, topic, expected) in rows {
-            assert_eq!(filter_matches(filter, topic), expected, "{filter} {topic}");
-        }
-    }
 
     #[test]
     fn a_pattern_matches_by_words() {

@@ -33,6 +33,13 @@
 mod bindings;
 mod consumer;
 mod entry;
+#[cfg_attr(
+    not(feature = "testing"),
+    expect(
+        unreachable_pub,
+        reason = "`observe` shows them, with the feature `testing`"
+    )
+)]
 mod events;
 mod faults;
 mod link;
@@ -55,6 +62,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
@@ -326,6 +334,7 @@ impl Shared {
     }
 
     /// The time, if anything asks for it: most messages never expire.
+    #[inline]
     fn now_if_timed(&self, state: &State) -> Moment {
         if state.timed {
             self.now()
@@ -336,16 +345,32 @@ impl Shared {
 
     /// Do something with the state, then wake whom it concerns, without the lock.
     fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         let result = work(&mut state);
-        if !state.wakes.is_empty() {
-            let wakes = std::mem::take(&mut state.wakes);
-            drop(state);
-            wakes.wake();
-        }
+        Self::unlock(state);
         result
+    }
+
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Free the lock, then wake whom it concerns.
+    #[inline]
+    fn unlock(state: MutexGuard<'_, State>) {
+        if !state.wakes.is_empty() {
+            Self::unlock_and_wake(state);
+        }
+    }
+
+    #[inline(never)]
+    fn unlock_and_wake(mut state: MutexGuard<'_, State>) {
+        let wakes = std::mem::take(&mut state.wakes);
+        drop(state);
+        wakes.wake();
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "testing"))]
 mod tests;

@@ -21,21 +21,34 @@ pub(super) struct Pool {
 
 impl Pool {
     /// A native message, from the pool if there is one that nobody holds.
+    #[inline]
     pub(super) fn take(&mut self, address: ByteString, message: Message) -> Arc<Native> {
-        let Some(mut native) = self.unheld() else {
-            return Arc::new(Native::new(address, message));
-        };
-        match Arc::get_mut(&mut native) {
-            Some(inner) => {
+        if let Some(mut native) = self.used.pop_front() {
+            // A message is large to move: it is written where it stays, and never swapped.
+            if let Some(inner) = Arc::get_mut(&mut native) {
                 inner.address = address;
                 inner.message = message;
-                native
+                return native;
             }
-            None => Arc::new(Native::new(address, message)),
+            self.used.push_front(native);
         }
+        self.take_empty(address, message)
+    }
+
+    #[cold]
+    fn take_empty(&mut self, address: ByteString, message: Message) -> Arc<Native> {
+        if let Some(mut native) = self.empty.pop()
+            && let Some(inner) = Arc::get_mut(&mut native)
+        {
+            inner.address = address;
+            inner.message = message;
+            return native;
+        }
+        Arc::new(Native::new(address, message))
     }
 
     /// Give a settled message back.
+    #[inline]
     pub(super) fn give(&mut self, native: Arc<Native>) {
         self.used.push_back(native);
         if self.used.len() > USED {
@@ -43,16 +56,8 @@ impl Pool {
         }
     }
 
-    fn unheld(&mut self) -> Option<Arc<Native>> {
-        let is_free = |front: &mut Arc<Native>| Arc::get_mut(front).is_some();
-        if self.used.front_mut().is_some_and(is_free) {
-            self.used.pop_front()
-        } else {
-            self.empty.pop()
-        }
-    }
-
     /// Empty the one that has waited longest. One that is held even now is left to its holder.
+    #[cold]
     fn tidy(&mut self) {
         if let Some(mut native) = self.used.pop_front()
             && self.empty.len() < EMPTY

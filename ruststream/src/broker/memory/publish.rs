@@ -11,7 +11,6 @@ use super::entry::Entry;
 use super::entry::Mark;
 use super::entry::Moment;
 use super::events::EventKind;
-use super::matching::filter_matches;
 use super::queue::Life;
 use super::queue::Queue;
 use super::queue::Style;
@@ -19,6 +18,7 @@ use super::routes::Group;
 use super::rules::Rules;
 use super::state::Place;
 use super::state::State;
+use crate::address;
 use crate::broker::PublishError;
 use crate::broker::Published;
 use crate::message::Message;
@@ -36,6 +36,7 @@ pub(super) struct Publisher {
 
 impl State {
     /// Publish a message.
+    #[inline]
     pub(super) fn publish(
         &mut self,
         to: ByteString,
@@ -43,26 +44,20 @@ impl State {
         publisher: Publisher,
         now: Moment,
     ) -> Result<Published, PublishError> {
-        if self.faults.is_some()
-            && let Some(error) = self.refusal(&to)
-        {
-            let native = Native::new(to, message);
-            self.note(EventKind::Refused, None, &native);
-            return Err(error);
+        if self.faults.is_some() {
+            self.refuse(&to, &message)?;
         }
         let expires = message
             .time_to_live()
             .map_or(Moment::NEVER, |time| now.plus(time));
-        self.reap(now);
+        if self.timed {
+            self.reap(now);
+        }
         let at = match self.routes.find(&to) {
             Some(at) => at,
             None => self.find_route(&to),
         };
-        let route = self.routes.get(at);
-        if let [only] = *route.queues
-            && route.groups.is_empty()
-            && self.queues[only].session().is_none()
-        {
+        if let Some(only) = self.routes.get(at).only {
             self.check_room(only)?;
             let native = self.pool.take(to, message);
             if self.log.is_some() {
@@ -72,6 +67,18 @@ impl State {
             return Ok(Published::Confirmed);
         }
         self.publish_to_many(at, to, message, expires, publisher)
+    }
+
+    /// Refuse a publish that is to be refused.
+    #[cold]
+    fn refuse(&mut self, to: &ByteString, message: &Message) -> Result<(), PublishError> {
+        match self.refusal(to) {
+            Some(error) => {
+                self.note_unpublished(EventKind::Refused, to, message);
+                Err(error)
+            }
+            None => Ok(()),
+        }
     }
 
     fn publish_to_many(
@@ -139,14 +146,14 @@ impl State {
     ) -> Result<Published, PublishError> {
         match publisher.rules {
             Some(Rules::Mqtt) => {
-                self.note(EventKind::Unread, None, &Native::new(to, message));
+                self.note_unpublished(EventKind::Unread, &to, &message);
                 Ok(Published::Unread)
             }
             Some(Rules::Rabbitmq) => {
                 let error = PublishError::permanent(format!(
                     "unroutable: there is no queue `{to}` and no binding takes it, declare one or subscribe to it first"
                 ));
-                self.note(EventKind::Refused, None, &Native::new(to, message));
+                self.note_unpublished(EventKind::Refused, &to, &message);
                 Err(error)
             }
             Some(Rules::Amqp) | None => {
@@ -159,15 +166,21 @@ impl State {
         }
     }
 
+    /// Write down what did not become a message anywhere.
+    #[cold]
+    fn note_unpublished(&mut self, kind: EventKind, to: &ByteString, message: &Message) {
+        let native = Native::new(to.clone(), message.clone());
+        self.note(kind, None, &native);
+    }
+
+    #[inline]
     fn check_room(&self, at: usize) -> Result<(), PublishError> {
         let queue = &self.queues[at];
         if queue.ready.len() < self.most {
-            return Ok(());
+            Ok(())
+        } else {
+            Err(full(&queue.name, self.most))
         }
-        Err(PublishError::transient(format!(
-            "queue full: `{}` holds {} messages",
-            queue.name, self.most
-        )))
     }
 
     fn retain(&mut self, native: &Arc<Native>, expires: Moment) {
@@ -201,8 +214,8 @@ impl State {
         for (place, at) in &self.places {
             match place {
                 Place::Topic(_, topic) if topic == to => queues.push(*at),
-                Place::Session(_, None, filter) if filter_matches(filter, to) => queues.push(*at),
-                Place::Session(_, Some(name), filter) if filter_matches(filter, to) => {
+                Place::Session(_, None, filter) if address::matches(filter, to) => queues.push(*at),
+                Place::Session(_, Some(name), filter) if address::matches(filter, to) => {
                     if !self.is_member(*at, name, filter) {
                         continue;
                     }
@@ -238,7 +251,11 @@ impl State {
         for group in &mut groups {
             group.members.sort_unstable();
         }
-        self.routes.insert(to.clone(), queues, groups)
+        let only = match (&*queues, &*groups) {
+            ([only], []) if self.queues[*only].session().is_none() => Some(*only),
+            _ => None,
+        };
+        self.routes.insert(to.clone(), queues, groups, only)
     }
 
     /// The queue of this name, made to keep what nobody takes if there is none.
@@ -269,4 +286,9 @@ impl State {
         self.places.insert(place, at);
         at
     }
+}
+
+#[cold]
+fn full(queue: &str, most: usize) -> PublishError {
+    PublishError::transient(format!("queue full: `{queue}` holds {most} messages"))
 }

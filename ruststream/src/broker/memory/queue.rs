@@ -78,6 +78,7 @@ impl Queue {
     }
 
     /// The session, if it is one.
+    #[inline]
     pub(super) fn session(&self) -> Option<&Session> {
         match &self.style {
             Style::Session(session) => Some(session),
@@ -94,6 +95,7 @@ impl Queue {
     }
 
     /// The place of the next message.
+    #[inline]
     pub(super) fn next_order(&mut self) -> u64 {
         let order = self.next_order;
         self.next_order += 1;
@@ -101,6 +103,7 @@ impl Queue {
     }
 
     /// The reader whose turn it is, of those that have room.
+    #[inline]
     pub(super) fn pick(&mut self, consumers: &[Option<Consumer>]) -> Option<usize> {
         let has_room = |id: usize| {
             consumers
@@ -137,6 +140,7 @@ impl Queue {
     }
 
     /// What a delivery of `entry` says: the count, where there is one, and the flag.
+    #[inline]
     pub(super) fn shown(&self, entry: &Entry, counting: Counting) -> (Option<u32>, bool) {
         let redelivered = entry.is(Mark::Redelivered);
         match self.style {

@@ -11,6 +11,8 @@ pub(super) struct Route {
     pub(super) queues: Vec<usize>,
     /// Shared groups: a message goes to one member of each.
     pub(super) groups: Vec<Group>,
+    /// The queue, if it is one and no session: what most publishes need to know.
+    pub(super) only: Option<usize>,
     version: u64,
 }
 
@@ -40,12 +42,13 @@ impl Routes {
     }
 
     /// The remembered route to `to`.
+    #[inline]
     pub(super) fn find(&mut self, to: &str) -> Option<usize> {
         let place = place(to);
         if let Some(at) = self.recent[place]
             && let Some(route) = self.all.get(at)
             && route.version == self.version
-            && route.to == to
+            && is_same(&route.to, to)
         {
             return Some(at);
         }
@@ -62,6 +65,7 @@ impl Routes {
         to: ByteString,
         queues: Vec<usize>,
         groups: Vec<Group>,
+        only: Option<usize>,
     ) -> usize {
         if self.all.len() >= REMEMBERED {
             self.all.clear();
@@ -73,6 +77,7 @@ impl Routes {
             to,
             queues,
             groups,
+            only,
             version: self.version,
         };
         match self.all.get_mut(at) {
@@ -82,6 +87,7 @@ impl Routes {
         at
     }
 
+    #[inline]
     pub(super) fn get(&self, at: usize) -> &Route {
         &self.all[at]
     }
@@ -91,6 +97,13 @@ impl Routes {
     }
 }
 
+/// Whether two addresses are the same, which clones of one are at a glance.
+#[inline]
+fn is_same(one: &str, other: &str) -> bool {
+    std::ptr::eq(one, other) || one == other
+}
+
+#[inline]
 fn place(to: &str) -> usize {
     let last = to.as_bytes().last().map_or(0, |byte| usize::from(*byte));
     (to.len() + last) % RECENT

@@ -9,8 +9,8 @@ use super::entry::Entry;
 use super::entry::Mark;
 use super::entry::Moment;
 use super::events::EventKind;
-use super::matching::filter_matches;
 use super::state::State;
+use crate::address;
 
 /// What an MQTT session knows of one of its subscriptions.
 #[derive(Debug)]
@@ -203,7 +203,7 @@ impl State {
         let mut found: Vec<_> = self
             .retained
             .iter()
-            .filter(|(topic, _)| filter_matches(&session.filter, topic))
+            .filter(|(topic, _)| address::matches(&session.filter, topic))
             .map(|(_, (native, expires))| (Arc::clone(native), *expires))
             .collect();
         found.sort_by(|(one, _), (other, _)| one.address().cmp(other.address()));

@@ -26,19 +26,22 @@ impl MemorySink {
 
 impl Sink for MemorySink {
     fn publish(&self, to: ByteString, message: Message) -> Publishing {
-        let (result, gate) = self.shared.with(|state| {
-            state.timed |= message.time_to_live().is_some();
-            let now = self.shared.now_if_timed(state);
-            let gate = state.gate(&to);
-            (state.publish(to, message, self.publisher, now), gate)
-        });
-        match gate {
-            None => Publishing::Done(result),
-            Some(gate) => Publishing::Pending(Box::pin(async move {
+        let mut state = self.shared.lock();
+        state.timed |= message.time_to_live().is_some();
+        let now = self.shared.now_if_timed(&state);
+        let gate = match &state.faults {
+            Some(_) => state.gate(&to),
+            None => None,
+        };
+        let result = state.publish(to, message, self.publisher, now);
+        Shared::unlock(state);
+        if let Some(gate) = gate {
+            return Publishing::Pending(Box::pin(async move {
                 gate.cancelled().await;
                 result
-            })),
+            }));
         }
+        Publishing::Done(result)
     }
 
     fn publish_copy(&self, copy: Copy) -> Publishing {

@@ -11,12 +11,8 @@ use tokio::time::Instant;
 use tokio::time::Sleep;
 
 use super::Shared;
-use super::link::Given;
-use super::link::Told;
 use crate::broker::Arrival;
-use crate::broker::BrokerError;
 use crate::broker::Source;
-use crate::delivery::Delivery;
 use crate::settle::AckError;
 use crate::settle::Disposition;
 use crate::settle::Token;
@@ -56,6 +52,10 @@ impl MemorySource {
     /// Connect again when a connection has lived a minute and is of no more use (spec C15).
     #[cold]
     fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            // Polled by hand, as in a test: there are no timers.
+            return Poll::Pending;
+        }
         let connected = *self.connected.get_or_insert_with(now);
         let again = self
             .again
@@ -81,29 +81,23 @@ const STUCK: &str =
 
 impl Source for MemorySource {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
-        let (told, is_stuck) = self.shared.with(|state| {
-            let now = self.shared.now_if_timed(state);
-            let told = state.poll(self.reader, now, cx.waker());
-            let is_stuck = told.is_pending() && state.is_stuck(self.reader);
-            (told, is_stuck)
-        });
-        match told {
-            Poll::Ready(Told::Delivery(given)) => Poll::Ready(Arrival::Delivery(delivery(given))),
-            Poll::Pending if is_stuck => self.poll_again(cx),
-            Poll::Pending => {
-                self.again = None;
-                Poll::Pending
-            }
-            Poll::Ready(Told::Connected(epoch)) => {
-                self.connected = Some(now());
-                self.again = None;
-                Poll::Ready(Arrival::Connected { epoch })
-            }
-            Poll::Ready(Told::Disconnected(why)) => {
-                Poll::Ready(Arrival::Disconnected(BrokerError::transient(why)))
-            }
-            Poll::Ready(Told::Ended) => Poll::Ready(Arrival::Ended),
+        let mut state = self.shared.lock();
+        let now = self.shared.now_if_timed(&state);
+        let arrival = state.poll(self.reader, now, cx.waker());
+        if let Poll::Ready(Arrival::Delivery(_)) = arrival {
+            Shared::unlock(state);
+            return arrival;
         }
+        let is_stuck = state.is_stuck(self.reader);
+        Shared::unlock(state);
+        if let Poll::Ready(Arrival::Connected { .. }) = arrival {
+            self.connected = Some(self::now());
+        }
+        if arrival.is_pending() && is_stuck {
+            return self.poll_again(cx);
+        }
+        self.again = None;
+        arrival
     }
 
     fn settle(
@@ -112,19 +106,15 @@ impl Source for MemorySource {
         how: Disposition,
         ticket: u32,
     ) -> Poll<Result<(), AckError>> {
-        let settled = self.shared.with(|state| {
-            if state.faults.is_some() && state.holds_settlements(self.reader) {
-                return None;
-            }
-            let now = self.shared.now_if_timed(state);
-            Some(state.settle(self.reader, &token, how, now))
-        });
-        if let Some(result) = settled {
-            Poll::Ready(result)
-        } else {
+        let mut state = self.shared.lock();
+        if state.faults.is_some() && state.holds_settlements(self.reader) {
             self.held.push_back((ticket, token, how));
-            Poll::Pending
+            return Poll::Pending;
         }
+        let now = self.shared.now_if_timed(&state);
+        let result = state.settle(self.reader, &token, how, now);
+        Shared::unlock(state);
+        Poll::Ready(result)
     }
 
     fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<(u32, Result<(), AckError>)> {
@@ -182,13 +172,6 @@ impl Drop for MemorySource {
             state.forget(self.reader, now);
         });
     }
-}
-
-fn delivery(given: Given) -> Delivery {
-    Delivery::new(given.native, given.token)
-        .with_count(given.count)
-        .with_redelivered(given.redelivered)
-        .with_retained(given.retained)
 }
 
 #[expect(

@@ -112,6 +112,7 @@ impl State {
     }
 
     /// Put a message into a queue: to the reader whose turn it is, or behind those that wait.
+    #[inline]
     pub(super) fn offer(&mut self, at: usize, mut entry: Entry) {
         let queue = &mut self.queues[at];
         entry.order = queue.next_order();
@@ -148,6 +149,7 @@ impl State {
     }
 
     /// Assign a message to a reader, and have it woken if it waits.
+    #[inline]
     pub(super) fn assign(&mut self, reader: usize, entry: Entry) {
         if let Some(consumer) = self.consumers[reader].as_mut() {
             consumer.assign(entry);
@@ -158,6 +160,7 @@ impl State {
     }
 
     /// Settle a delivery by its reader's word.
+    #[inline]
     pub(super) fn settle(
         &mut self,
         reader: usize,
@@ -170,7 +173,7 @@ impl State {
             return Err(AckError::Refused);
         }
         let consumer = self.consumers[reader].as_mut().ok_or(AckError::Closed)?;
-        if token.epoch != consumer.epoch || matches!(consumer.phase, Phase::Closed) {
+        if token.epoch != consumer.epoch || matches!(consumer.phase(), Phase::Closed) {
             self.note_reader(EventKind::Stale, reader);
             return Err(AckError::Stale);
         }
@@ -187,7 +190,9 @@ impl State {
         };
         match how {
             Disposition::Accept => {
-                self.note(EventKind::Accepted, Some(reader), &entry.native);
+                if self.log.is_some() {
+                    self.note(EventKind::Accepted, Some(reader), &entry.native);
+                }
                 self.recycle(entry);
             }
             Disposition::Reject => {
@@ -299,6 +304,7 @@ impl State {
     }
 
     /// Keep a settled message for the next publish, unless others hold it.
+    #[inline]
     pub(super) fn recycle(&mut self, entry: Entry) {
         if !entry.is(Mark::Shared) {
             self.pool.give(entry.native);

@@ -21,6 +21,10 @@ use crate::settle::Settle;
 use crate::settle::Token;
 
 mod amqp;
+mod faults;
+mod mqtt;
+mod properties;
+mod rabbitmq;
 
 /// A subscription of the mount point `reader` to `address`.
 pub(super) fn subscription(form: Form, address: &'static str, window: u32) -> Subscription {
@@ -183,6 +187,11 @@ pub(super) fn try_publish(
         Publishing::Done(result) => result,
         Publishing::Pending(_) => panic!("the embedded broker confirms at once"),
     }
+}
+
+/// Publish, whether anyone reads it or not.
+pub(super) fn send(broker: &Memory, to: &'static str, message: impl Into<Message>) {
+    try_publish(broker, to, message).expect("published");
 }
 
 pub(super) fn publish(broker: &Memory, to: &'static str, message: impl Into<Message>) {

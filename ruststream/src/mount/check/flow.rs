@@ -1,18 +1,16 @@
-//! Whether a policy's numbers fit together: window, slots, batch, timeouts, and the failure path.
+//! Whether a policy's numbers fit together: window, slots, batch, timeouts.
 
 use std::time::Duration;
 
 use super::Findings;
+use crate::config::kind::show_period;
 use crate::mount::bind::Bound;
 use crate::policy::Delay;
-use crate::policy::OnDecode;
-use crate::policy::OnFailure;
 use crate::settle::Settle;
 
 pub(super) fn check(mount: &Bound, drain: Duration, findings: &mut Findings) {
     let policy = &mount.point.policy;
     window(mount, findings);
-    failures(mount, findings);
     if policy.workers > policy.concurrency {
         findings.problem(
             mount
@@ -29,15 +27,14 @@ pub(super) fn check(mount: &Bound, drain: Duration, findings: &mut Findings) {
     if let Some(timeout) = policy.timeout
         && timeout > drain
     {
-        let show = |time| humantime::format_duration(time);
         findings.warning(
             mount
                 .problem_with(
                     "timeout",
                     format!(
                         "a handler may run for {}, but a stop waits only {}",
-                        show(timeout),
-                        show(drain)
+                        show_period(&timeout),
+                        show_period(&drain)
                     ),
                 )
                 .cure(
@@ -87,31 +84,5 @@ fn window(mount: &Bound, findings: &mut Findings) {
                 )
                 .cure("`prefetch` should be at least `concurrency`"),
         );
-    }
-}
-
-/// A failure that goes to a dead letter needs one.
-fn failures(mount: &Bound, findings: &mut Findings) {
-    let policy = &mount.point.policy;
-    if policy.dead_letter.is_some() {
-        return;
-    }
-    let rows = [
-        ("on_error", policy.on_error == OnFailure::DeadLetter),
-        ("on_panic", policy.on_panic == OnFailure::DeadLetter),
-        ("on_timeout", policy.on_timeout == OnFailure::DeadLetter),
-        ("on_decode", policy.on_decode == OnDecode::DeadLetter),
-    ];
-    for (key, to_dead_letter) in rows {
-        if to_dead_letter {
-            findings.problem(
-                mount
-                    .problem_with(
-                        key,
-                        format!("`{key} = dead_letter`, but there is no dead letter"),
-                    )
-                    .cure("declare `dead_letter`"),
-            );
-        }
     }
 }

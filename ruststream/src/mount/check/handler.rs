@@ -1,6 +1,9 @@
 //! What a handler's arguments need: state, a batch or a message, a way for what cannot be decoded.
 
 use super::Findings;
+use crate::check::batch_argument;
+use crate::check::no_batch_argument;
+use crate::config::Origin;
 use crate::mount::bind::Bound;
 use crate::state::StateMap;
 
@@ -20,7 +23,7 @@ pub(super) fn check(mount: &Bound, state: &StateMap, findings: &mut Findings) {
     // The default for the undecodable is a drop, which nobody chose here (spec C8).
     let options = &mount.draft.registration.options;
     let said = options.on_decode.is_some() || mount.point.policy.dead_letter.is_some();
-    let configured = mount.draft.origin("on_decode") != &crate::config::Origin::Default;
+    let configured = mount.draft.origin("on_decode") != &Origin::Default;
     if mount.requires.decodes && !said && !configured {
         findings.warning(
             mount
@@ -31,23 +34,13 @@ pub(super) fn check(mount: &Bound, state: &StateMap, findings: &mut Findings) {
 }
 
 fn batch(mount: &Bound, findings: &mut Findings) {
-    let declared = mount.options().batch.is_some();
-    if mount.requires.batch && !declared {
-        findings.problem(
-            mount
-                .problem("it takes a batch, but its attribute declares none")
-                .cure("declare `batch(size = 64, wait = \"20ms\")`"),
-        );
-    }
-    if !mount.requires.batch && declared {
-        findings.problem(
-            mount
-                .problem_with(
-                    "batch.size",
-                    "a batch is declared, but it takes single messages",
-                )
-                .cure("take `Batch<T>`, or remove `batch`"),
-        );
+    let takes = mount.requires.batch;
+    let fits = match mount.options().batch {
+        Some(_) => batch_argument(takes),
+        None => no_batch_argument(takes),
+    };
+    if let Err(rule) = fits {
+        findings.problem(mount.problem_with("batch.size", rule.to_string()));
     }
     if mount.requires.batch {
         for name in &mount.requires.per_message {

@@ -65,18 +65,6 @@ fn retry_topic(mount: &Bound, all: &[Bound], findings: &mut Findings) {
                 .cure("name a topic that one reads, or declare `retry_topic_elsewhere` if another program does"),
         );
     }
-    if let Some(dead_letter) = options.dead_letter
-        && same_place(mount, retry_topic, dead_letter)
-    {
-        findings.problem(
-            mount
-                .problem_with(
-                    "retry_topic",
-                    format!("retries and dead letters both go to `{retry_topic}`"),
-                )
-                .cure("name two different ones"),
-        );
-    }
 }
 
 /// The other mount points on the same broker.
@@ -89,12 +77,7 @@ fn others<'a>(mount: &'a Bound, all: &'a [Bound]) -> impl Iterator<Item = &'a Bo
 /// Whether what is published to `address` arrives at `mount`.
 fn reads(mount: &Bound, address: &str) -> bool {
     match mount.point.form {
-        Form::Filter => false,
+        Form::Filter => crate::address::matches(&mount.point.address, address),
         form => mount.broker.canonical(form, address) == mount.canonical(),
     }
-}
-
-fn same_place(mount: &Bound, one: &str, other: &str) -> bool {
-    let canonical = |address| mount.broker.canonical(Form::Address, address);
-    canonical(one) == canonical(other)
 }

@@ -1,0 +1,18 @@
+use std::fmt;
+
+use ruststream::Failure;
+
+#[derive(Failure)]
+#[failure(retry)]
+enum OrderError {
+    #[failure(drop)]
+    Busy,
+}
+
+impl fmt::Display for OrderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no")
+    }
+}
+
+fn main() {}

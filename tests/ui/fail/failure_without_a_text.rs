@@ -1,0 +1,7 @@
+use ruststream::Failure;
+
+#[derive(Failure)]
+#[failure(retry)]
+struct OrderError;
+
+fn main() {}

@@ -1,0 +1,7 @@
+use ruststream::Json;
+use ruststream::subscriber;
+
+#[subscriber(address = "orders")]
+async fn handle(_: Json<impl Clone>) {}
+
+fn main() {}
