@@ -10,6 +10,7 @@ mod hand;
 mod lane;
 mod notice;
 mod order;
+mod repace;
 mod settle;
 mod shell;
 mod stop;

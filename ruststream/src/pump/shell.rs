@@ -29,6 +29,7 @@ use super::lane::Lane;
 use super::lane::Ready;
 use super::notice::Notices;
 use super::order::Waiting;
+use super::repace::Paces;
 use super::settle::Care;
 use super::settle::Tally;
 use super::stop::Phase;
@@ -92,6 +93,7 @@ pub(super) struct Shell {
     /// When handlers are out of time.
     pub(super) deadlines: BTreeSet<(Elapsed, Id)>,
     pub(super) notices: Notices,
+    pub(super) paces: Paces,
     pub(super) phase: Phase,
     /// The window is 1 until a first delivery shows that no crash loop is at work (spec C24).
     is_narrow: bool,
@@ -164,6 +166,7 @@ impl Shell {
             publishes: FuturesUnordered::new(),
             deadlines: BTreeSet::new(),
             notices: Notices::default(),
+            paces: Paces::default(),
             phase: Phase::Running,
             is_narrow: false,
             stash: None,
