@@ -11,6 +11,7 @@ use crate::App;
 use crate::Error;
 use crate::Message;
 use crate::app::Handle;
+use crate::app::Monitor;
 use crate::broker::PublishError;
 use crate::broker::Published;
 use crate::broker::memory::Memory;
@@ -26,6 +27,8 @@ pub struct TestApp {
     broker: Memory,
     observer: Observer,
     pub(super) handle: Option<Handle>,
+    /// Readable after the end.
+    monitor: Option<Monitor>,
 }
 
 /// What a mount point said to the broker, and what it was given, as the broker counts.
@@ -67,6 +70,7 @@ impl TestApp {
             observer: broker.observe(),
             broker,
             handle: None,
+            monitor: None,
         };
         started.resume().await?;
         Ok(started)
@@ -135,19 +139,21 @@ impl TestApp {
         settlements
     }
 
-    /// What `mount` has counted since the application last started; zeros if it does not run.
+    /// What `mount` has counted since the application last started; it stays readable after a crash
+    /// or a stop. Zeros for a name that is not known.
     #[must_use]
     pub fn stats(&self, mount: &str) -> Stats {
-        let stats = self.handle.as_ref().map(Handle::stats);
-        stats
-            .and_then(|stats| stats.get(mount).copied())
-            .unwrap_or_default()
+        let status = self
+            .monitor
+            .as_ref()
+            .and_then(|monitor| monitor.mount(mount));
+        status.map(|status| status.stats).unwrap_or_default()
     }
 
-    /// Whether `mount` receives, if it runs.
+    /// Whether `mount` receives.
     #[must_use]
     pub fn health(&self, mount: &str) -> Option<Health> {
-        self.handle.as_ref()?.health().remove(mount)
+        Some(self.monitor.as_ref()?.mount(mount)?.health)
     }
 
     /// Break the connection of `mount`. It connects again at once.
@@ -171,7 +177,9 @@ impl TestApp {
     pub async fn resume(&mut self) -> Result<(), Error> {
         drop(self.handle.take());
         self.settle_down().await;
-        self.handle = Some(self.app.start_again().await?);
+        let handle = self.app.start_again().await?;
+        self.monitor = Some(handle.monitor());
+        self.handle = Some(handle);
         self.settle_down().await;
         Ok(())
     }
@@ -221,6 +229,6 @@ impl fmt::Debug for TestApp {
             .field("app", &self.app)
             .field("broker", &self.broker)
             .field("running", &self.handle.is_some())
-            .finish()
+            .finish_non_exhaustive()
     }
 }

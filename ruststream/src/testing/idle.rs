@@ -90,7 +90,7 @@ impl TestApp {
                 return Err(Unsettled { waited, busy });
             }
             // The pump's hands are not seen from the broker, so time goes on in steps.
-            step = step.min(limit - waited);
+            step = step.min(limit.saturating_sub(waited));
             sleep(step).await;
             waited += step;
             step = (step * 2).min(LONGEST_STEP);
@@ -148,4 +148,4 @@ async fn sleep(time: Duration) {
 const TURNS: usize = 200;
 const FIRST_STEP: Duration = Duration::from_millis(1);
 const LONGEST_STEP: Duration = Duration::from_secs(1);
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);

@@ -48,6 +48,7 @@
 //! `#[tokio::test(start_paused = true)]`.
 
 mod app;
+pub mod conformance;
 mod idle;
 mod journey;
 mod script;

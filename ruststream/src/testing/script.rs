@@ -65,6 +65,12 @@ impl Script {
         Self::new(Form::Filter, address.as_ref())
     }
 
+    /// A handler of an address in this form.
+    #[must_use]
+    pub fn of(form: Form, address: impl AsRef<str>) -> Self {
+        Self::new(form, address.as_ref())
+    }
+
     fn new(form: Form, address: &str) -> Self {
         Self {
             name: "script",
