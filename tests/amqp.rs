@@ -22,7 +22,7 @@ use support::header;
 use support::published;
 use support::words;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn fulfil() -> Script {
@@ -32,7 +32,7 @@ fn fulfil() -> Script {
 async fn start(broker: Memory, script: Script) -> TestApp {
     TestApp::start(broker, Script::app("shop", [script]))
         .await
-        .unwrap()
+        .expect("the application starts")
 }
 
 /// An application whose handler answers by the attempt, and the record of its starts.
@@ -199,7 +199,7 @@ async fn a_delayed_retry_is_a_rejection_and_a_copy_to_the_own_address_when_the_d
     app.publish("orders", "1").unwrap();
     app.settle_down().await;
     assert_eq!(words(&app, "fulfil"), ["delivered", "rejected"]);
-    app.advance(MINUTE - 2 * MILLISECOND).await;
+    app.advance(MINUTE.saturating_sub(2 * MILLISECOND)).await;
     assert_eq!(
         published(&app, "orders"),
         1,
@@ -427,7 +427,7 @@ async fn at_most_once_retries_go_by_copy_under_a_cap_and_after_a_delay() {
     };
     let (app, starts) = answering(Memory::amqp(), at_most_once, later).await;
     app.publish("orders", "1").unwrap();
-    app.advance(MINUTE - 2 * MILLISECOND).await;
+    app.advance(MINUTE.saturating_sub(2 * MILLISECOND)).await;
     assert_eq!(published(&app, "orders"), 1);
     app.advance(4 * MILLISECOND).await;
     assert_eq!((starts.count(), published(&app, "orders")), (2, 2));

@@ -14,7 +14,7 @@ use support::Starts;
 use support::header;
 use support::published;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 const COUNT: &str = "x-ruststream-retry-count";
 
 fn brokers() -> [(&'static str, Memory); 5] {
@@ -44,7 +44,7 @@ async fn answering(
     let script = starts.answer(script, move |start| answer(start.attempt));
     let app = TestApp::start(broker, Script::app("shop", [script]))
         .await
-        .unwrap();
+        .expect("the application starts");
     app.keep("orders.dead");
     (app, starts)
 }

@@ -15,8 +15,8 @@ use support::published;
 use support::words;
 
 const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3600);
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
 
 fn brokers() -> [Memory; 3] {
     [Memory::amqp(), Memory::mqtt(), Memory::rabbitmq()]
@@ -32,7 +32,7 @@ async fn answering(
     let script = starts.answer(script, answer);
     let app = TestApp::start(broker, Script::app("shop", [script]))
         .await
-        .unwrap();
+        .expect("the application starts");
     app.keep("orders.dead");
     (app, starts)
 }
@@ -54,7 +54,7 @@ async fn hold_keeps_the_original_until_the_copy_is_confirmed_and_survives_a_cras
     for broker in brokers() {
         let (mut app, starts) = answering(broker, hold, first_after(MINUTE)).await;
         app.publish("orders", "1").unwrap();
-        app.advance(MINUTE - SECOND).await;
+        app.advance(MINUTE.saturating_sub(SECOND)).await;
         assert_eq!(words(&app, "fulfil"), ["delivered"]);
         assert_eq!(app.observer().unsettled("fulfil"), 1);
         app.advance(2 * SECOND).await;
@@ -131,14 +131,14 @@ async fn a_delay_of_zero_is_an_immediate_copy() {
 #[tokio::test(start_paused = true)]
 async fn a_delay_of_many_days_is_not_cut() {
     for delay in [
-        Duration::from_secs(60 * 86_400),
+        Duration::from_hours(60 * 24),
         Duration::from_millis(4_294_967_296),
     ] {
         for how in [Delay::Process, Delay::Hold] {
             let options = |options: &mut Options| options.delay = Some(how);
             let (app, starts) = answering(Memory::amqp(), options, first_after(delay)).await;
             app.publish("orders", "1").unwrap();
-            app.advance(delay - SECOND).await;
+            app.advance(delay.saturating_sub(SECOND)).await;
             assert_eq!(starts.count(), 1, "{delay:?}");
             app.advance(2 * SECOND).await;
             assert_eq!(starts.count(), 2, "{delay:?}");
@@ -223,7 +223,7 @@ async fn each_retry_waits_as_long_as_the_handler_asks() {
     app.settled().await.unwrap();
     let at: Vec<Duration> = starts.all().iter().map(|start| start.at).collect();
     for pair in at.windows(2) {
-        let gap = pair[1] - pair[0];
+        let gap = pair[1].saturating_sub(pair[0]);
         assert!(
             (SECOND..SECOND + Duration::from_millis(5)).contains(&gap),
             "{gap:?}"

@@ -20,7 +20,7 @@ use support::Starts;
 use support::published;
 use support::words;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 const KINDS: [QueueType; 2] = [QueueType::Classic, QueueType::Quorum];
 
 fn queue(kind: QueueType) -> impl Fn(&mut Options) + Copy {
@@ -43,7 +43,7 @@ fn automatic(options: &mut Options) {
 async fn start(broker: Memory, script: Script) -> TestApp {
     TestApp::start(broker, Script::app("shop", [script]))
         .await
-        .unwrap()
+        .expect("the application starts")
 }
 
 async fn answering(

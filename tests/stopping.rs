@@ -26,7 +26,7 @@ use support::words;
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn brokers() -> [Memory; 3] {
     [Memory::amqp(), Memory::mqtt(), Memory::rabbitmq()]
@@ -39,13 +39,13 @@ fn fulfil() -> Script {
 async fn start(broker: Memory, script: Script) -> TestApp {
     TestApp::start(broker, Script::app("shop", [script]))
         .await
-        .unwrap()
+        .expect("the application starts")
 }
 
 async fn start_with_drain(broker: Memory, drain: Duration, script: Script) -> TestApp {
     TestApp::start(broker, Script::app("shop", [script]).drain(drain))
         .await
-        .unwrap()
+        .expect("the application starts")
 }
 
 #[expect(clippy::disallowed_methods, reason = "virtual time")]
@@ -180,16 +180,18 @@ async fn a_stop_publishes_what_waits_in_time_and_the_rest_early() {
 #[tokio::test(start_paused = true)]
 async fn copies_that_leave_early_are_counted() {
     let starts = Starts::new();
-    let script = starts.answer(fulfil(), |_| Outcome::RetryAfter(MINUTE));
-    let app = TestApp::start(Memory::amqp(), Script::app("shop", [script]))
-        .await
-        .unwrap();
-    app.publish("orders", "1").unwrap();
+    let script = starts.answer(fulfil(), |start| match start.payload.as_ref() {
+        b"soon" => Outcome::RetryAfter(SECOND),
+        _ => Outcome::RetryAfter(MINUTE),
+    });
+    let mut app = start(Memory::amqp(), script).await;
+    for payload in ["soon", "late", "late too"] {
+        app.publish("orders", payload).unwrap();
+    }
     app.settle_down().await;
-    let observer = app.observer().clone();
-    let stopped = app.stop().await;
-    assert!(stopped.is_ok(), "{stopped:?}");
-    assert_eq!(observer.queue_depth("orders"), 1);
+    app.pause().await.unwrap();
+    assert_eq!(app.messages("orders").len(), 3);
+    assert_eq!(app.stats("fulfil").flushed, 2);
 }
 
 // spec: C7 C24
@@ -472,6 +474,82 @@ async fn two_handlers_on_one_queue_are_refused_unless_one_says_so() {
     .unwrap();
     assert_eq!(app.send("orders", "1").await.fate, Fate::Handled);
     assert_eq!(published(&app, "orders"), 1);
+}
+
+// spec: C17
+#[tokio::test(start_paused = true)]
+async fn each_mount_point_has_a_session_and_a_window_of_its_own_on_mqtt() {
+    let (full, free) = (Starts::new(), Starts::new());
+    let narrow = |options: &mut Options| options.prefetch = Some(2);
+    let scripts = [
+        full.answer(
+            Script::topic("plant/temp").named("full").with(narrow),
+            |_| Outcome::Retry,
+        ),
+        free.answer(
+            Script::topic("plant/temp").named("free").with(narrow),
+            |_| Outcome::Ack,
+        ),
+    ];
+    let app = TestApp::start(Memory::mqtt(), Script::app("plant", scripts))
+        .await
+        .unwrap();
+    for payload in ["1", "2", "3", "4"] {
+        app.publish("plant/temp", payload).unwrap();
+    }
+    app.advance(SECOND).await;
+    assert_eq!(
+        (full.count(), free.count()),
+        (2, 4),
+        "a full window holds up nobody else"
+    );
+    app.cut("full").await;
+    assert_eq!(
+        (
+            app.observer().connects("full"),
+            app.observer().connects("free")
+        ),
+        (2, 1)
+    );
+}
+
+// spec: C33
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_automatic_consumer_stops_nobody_else() {
+    let (slow, quick) = (Starts::new(), Starts::new());
+    let automatic = |options: &mut Options| options.settle = Some(ruststream::Settle::AtMostOnce);
+    let scripts = [
+        slow.hang(Script::queue("slow").named("slow").with(automatic)),
+        quick.answer(Script::queue("quick").named("quick"), |_| Outcome::Ack),
+    ];
+    let app = TestApp::start(Memory::rabbitmq(), Script::app("shop", scripts))
+        .await
+        .unwrap();
+    for number in 0..20_000 {
+        app.publish("slow", number.to_string()).unwrap();
+    }
+    for number in 0..100 {
+        app.publish("quick", number.to_string()).unwrap();
+    }
+    app.advance(SECOND).await;
+    assert!(
+        !app.messages("slow").is_empty(),
+        "the broker is stopped by the bounded buffer"
+    );
+    assert_eq!(quick.count(), 100);
+}
+
+// case: C16
+#[tokio::test(start_paused = true)]
+async fn the_order_of_declarations_does_not_change_the_result() {
+    let cap = |options: &mut Options| options.max_attempts = Some(3);
+    let dead = |options: &mut Options| options.dead_letter = Some("orders.dead");
+    for script in [fulfil().with(cap).with(dead), fulfil().with(dead).with(cap)] {
+        let starts = Starts::new();
+        let app = start(Memory::amqp(), starts.answer(script, |_| Outcome::Retry)).await;
+        app.send("orders", "1").await;
+        assert_eq!((starts.count(), app.messages("orders.dead").len()), (3, 1));
+    }
 }
 
 // spec: C35
