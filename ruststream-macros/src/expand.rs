@@ -70,6 +70,11 @@ pub(crate) fn registration(
             use #private::{ByItself as _, ByPolicy as _, ByMessage as _, BySerialize as _, Fallback as _, Plain as _};
             #constants
             #checks
+            #slot
+            #needs
+            fn __type() -> ::core::any::TypeId {
+                const { #private::type_of(&#function) }
+            }
             #private::inventory::submit! {
                 #private::Registration::new(
                     #name,
@@ -77,9 +82,9 @@ pub(crate) fn registration(
                     #private::Form::#form,
                     #address,
                     #private::Options { #options ..#private::Options::NONE },
-                    #slot,
-                    || #private::type_of(&#function),
-                    #needs,
+                    __slot,
+                    __type,
+                    __needs,
                     #private::Of::<#returned>::FAILS,
                 )
             }
@@ -342,12 +347,21 @@ fn slot(runtime: &Runtime, arguments: &Arguments, signature: &Signature) -> Toke
     let private = runtime.private(at_function);
     let here = runtime.private(Span::call_site());
     let incoming = Ident::new("__incoming", Span::mixed_site());
+    let rejection = Ident::new("__rejection", Span::mixed_site());
     let extracted = cfg::arguments(signature);
     let extract = extracted.iter().map(|argument| {
         let (condition, name, of) = (argument.condition(), &argument.name, argument.of);
-        let generic = quote!(#incoming);
-        let call = call_with_type(runtime, of, "argument", generic);
-        quote!(#condition let #name = #call?;)
+        let call = of_argument(runtime, of, "extract", quote!(#incoming));
+        // A `match`, because `?` is two calls to be compiled for each argument.
+        quote! {
+            #condition
+            let #name = match #call {
+                ::core::result::Result::Ok(#name) => #name,
+                ::core::result::Result::Err(#rejection) => {
+                    return ::core::result::Result::Err(#rejection);
+                }
+            };
+        }
     });
     let call = cfg::call(function, &extracted);
     let verdict = verdict(runtime, arguments, signature, &call);
@@ -358,7 +372,12 @@ fn slot(runtime: &Runtime, arguments: &Arguments, signature: &Signature) -> Toke
             ::core::result::Result::Ok(#future)
         }
     };
-    quote_spanned!(at_function=> || #private::Typed::boxed(#closure))
+    let boxed = quote_spanned!(at_function=> #private::Typed::boxed(#closure));
+    quote! {
+        fn __slot() -> ::std::boxed::Box<dyn #here::Slot> {
+            #boxed
+        }
+    }
 }
 
 /// Runs the handler and says what came of it.
@@ -410,17 +429,19 @@ fn needs(runtime: &Runtime, signature: &Signature) -> TokenStream {
     let private = runtime.private(Span::call_site());
     let arguments = cfg::arguments(signature);
     if arguments.is_empty() {
-        return quote!(|_| ());
+        return quote!(fn __needs(_: &mut #private::Requirements) {});
     }
     let collect = arguments.iter().map(|argument| {
         let (condition, of) = (argument.condition(), argument.of);
-        quote!(#condition #private::Of::<#of>::collect(#needs);)
+        let call = of_argument(runtime, of, "requires", quote!(#needs));
+        quote!(#condition #call;)
     });
-    quote!(|#needs| { #(#collect)* })
+    quote!(fn __needs(#needs: &mut #private::Requirements) { #(#collect)* })
 }
 
-/// `function::<of>(arguments)`, underlined as the type.
-fn call_with_type(
+/// A function of the argument's trait, underlined as the type. Called for the same type twice, a missing
+/// trait is the same error twice, which the compiler shows once.
+fn of_argument(
     runtime: &Runtime,
     of: &syn::Type,
     function: &str,
@@ -431,7 +452,7 @@ fn call_with_type(
     let function = Ident::new(function, first);
     let mut parentheses = Group::new(Delimiter::Parenthesis, arguments);
     parentheses.set_span(last);
-    quote_spanned!(first=> #private::#function::<#of> #parentheses)
+    quote_spanned!(first=> <#of as #private::Argument>::#function #parentheses)
 }
 
 /// The handler's name.

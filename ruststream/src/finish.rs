@@ -22,12 +22,8 @@ use crate::Json;
 use crate::Message;
 use crate::Outcome;
 use crate::codec::EncodeError;
-use crate::extract::Extract;
-use crate::extract::Incoming;
-use crate::extract::Rejection;
 use crate::handler::Failed;
 use crate::handler::Verdict;
-use crate::registration::Requirements;
 
 /// Asks about the type `T`, or holds a value of it.
 #[derive(Debug)]
@@ -43,11 +39,6 @@ pub trait Fallback {
     const FAILS: bool = false;
     /// It is no `Batch`.
     const BATCH: bool = false;
-
-    /// It needs nothing.
-    fn collect(needs: &mut Requirements) {
-        let _ = needs;
-    }
 }
 
 impl<T> Fallback for Of<T> {}
@@ -60,13 +51,6 @@ impl<T, E> Of<Result<T, E>> {
 impl<T> Of<Batch<T>> {
     /// It is a batch.
     pub const BATCH: bool = true;
-}
-
-impl<T: Extract> Of<T> {
-    /// Collect what this argument needs.
-    pub fn collect(needs: &mut Requirements) {
-        T::requires(needs);
-    }
 }
 
 /// A return value that is no `Result` succeeded.
@@ -106,12 +90,6 @@ impl Failure for Nothing {
     fn outcome(&self) -> Outcome {
         Outcome::Drop
     }
-}
-
-/// Extract one argument.
-#[inline]
-pub fn argument<T: Extract>(from: &mut Incoming<'_>) -> Result<T, Rejection> {
-    T::extract(from)
 }
 
 /// A handler that succeeded.
@@ -253,7 +231,7 @@ fn answer(message: Option<Result<Message, EncodeError>>) -> Verdict {
 
 /// The type of a function item, by which its registration is found.
 #[must_use]
-pub fn type_of<F: 'static>(function: &F) -> TypeId {
+pub const fn type_of<F: 'static>(function: &F) -> TypeId {
     let _ = function;
     TypeId::of::<F>()
 }
