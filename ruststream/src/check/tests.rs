@@ -64,7 +64,7 @@ fn nothing_is_published_to_a_wildcard() {
 
 /// The keys of what is wrong.
 fn keys(form: Form, address: &'static str, is_mqtt: bool, options: &Options) -> Vec<&'static str> {
-    let problems = problems(form, address, is_mqtt, options);
+    let problems = Declared::of(form, address, is_mqtt, options).problems();
     problems.iter().map(Problem::key).collect()
 }
 

@@ -54,7 +54,7 @@ fn said(verdict: Verdict) -> (Option<Outcome>, String) {
     match verdict {
         Verdict::Done(outcome) => (Some(outcome), String::new()),
         Verdict::Failed(failed) => (failed.outcome, failed.text),
-        Verdict::Answer(message) => panic!("an answer: {message:?}"),
+        other => panic!("no outcome: {other:?}"),
     }
 }
 
