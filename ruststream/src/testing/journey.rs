@@ -58,7 +58,7 @@ pub enum Fate {
 }
 
 impl TestApp {
-    /// Publish a message as an independent client, let time pass until all is settled (an hour at
+    /// Publish a message as an independent client, let time pass until all is settled (a day at
     /// most), and tell what became of it.
     ///
     /// A message is recognised by its payload, so that should be its own, and nothing else should be
