@@ -13,32 +13,18 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Display;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use ruststream::App;
-use ruststream::Attempt;
-use ruststream::DeadLetter;
-use ruststream::Failure;
-use ruststream::IntoMessage;
-use ruststream::Json;
-use ruststream::Message;
-use ruststream::MessageId;
-use ruststream::Outcome;
-use ruststream::PublishError;
-use ruststream::Publisher;
-use ruststream::State;
-use ruststream::app::Monitor;
-use ruststream::app::MountStatus;
+use ruststream::app::{Monitor, MountStatus};
 use ruststream::broker::memory::Memory;
 use ruststream::extract::Rejection;
 use ruststream::stats::Stats;
-use ruststream::subscriber;
-use serde::Deserialize;
-use serde::Serialize;
+use ruststream::{
+    App, Attempt, DeadLetter, Failure, IntoMessage, Json, Message, MessageId, Outcome,
+    PublishError, Publisher, State, subscriber,
+};
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
