@@ -323,7 +323,7 @@ fn constant_of(entry: &Entry, group: &str) -> (TokenStream, TokenStream) {
         return (value.to_token_stream(), TokenStream::new());
     }
     let name = format_ident!(
-        "__RUSTSTREAM_{}_{}",
+        "__SUBSCRIBER_{}_{}",
         group.to_uppercase(),
         entry.key.name.to_uppercase()
     );
@@ -446,8 +446,8 @@ fn name(arguments: &Arguments, signature: &Signature) -> TokenStream {
 fn constant_name(signature: &Signature, others: usize) -> String {
     let function = signature.ident.unraw();
     match others {
-        0 => format!("__RUSTSTREAM_{function}"),
-        others => format!("__RUSTSTREAM_{function}_{others}"),
+        0 => format!("__subscriber_{function}"),
+        others => format!("__subscriber_{function}_{others}"),
     }
 }
 

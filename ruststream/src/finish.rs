@@ -265,3 +265,6 @@ pub fn hash_of<K: Hash>(key: K) -> u64 {
     key.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests;

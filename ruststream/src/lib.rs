@@ -38,6 +38,9 @@ pub mod settlement;
 mod settler;
 mod state;
 pub mod stats;
+#[cfg(feature = "testing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+pub mod testing;
 mod text;
 
 pub use app::App;
