@@ -6,18 +6,11 @@
 
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ruststream::App;
-use ruststream::Batch;
-use ruststream::DeadLetter;
-use ruststream::Json;
-use ruststream::Publisher;
-use ruststream::State;
 use ruststream::broker::memory::Memory;
-use ruststream::subscriber;
+use ruststream::{App, Batch, DeadLetter, Json, Publisher, State, subscriber};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 

@@ -9,15 +9,8 @@ use std::future::pending;
 use std::num::ParseIntError;
 use std::time::Duration;
 
-use ruststream::App;
-use ruststream::Attempt;
-use ruststream::DeadLetter;
-use ruststream::Failure;
-use ruststream::Json;
-use ruststream::State;
-use ruststream::Text;
 use ruststream::broker::memory::Memory;
-use ruststream::subscriber;
+use ruststream::{App, Attempt, DeadLetter, Failure, Json, State, Text, subscriber};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

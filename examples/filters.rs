@@ -8,14 +8,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use ruststream::App;
-use ruststream::Attempt;
-use ruststream::Json;
-use ruststream::Outcome;
-use ruststream::State;
-use ruststream::Topic;
 use ruststream::broker::memory::Memory;
-use ruststream::subscriber;
+use ruststream::{App, Attempt, Json, Outcome, State, Topic, subscriber};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

@@ -8,16 +8,9 @@
 use std::error::Error;
 use std::time::Duration;
 
-use ruststream::App;
-use ruststream::Json;
-use ruststream::PublishError;
-use ruststream::Publisher;
-use ruststream::State;
-use ruststream::Topic;
 use ruststream::broker::memory::Memory;
-use ruststream::subscriber;
-use serde::Deserialize;
-use serde::Serialize;
+use ruststream::{App, Json, PublishError, Publisher, State, Topic, subscriber};
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

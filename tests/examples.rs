@@ -71,6 +71,11 @@ fn several_brokers_checks_itself() {
     run("several_brokers");
 }
 
+#[test]
+fn testing_a_handler_checks_itself() {
+    run("testing_a_handler");
+}
+
 /// No example may be forgotten here.
 #[test]
 fn every_example_has_a_test() {

@@ -21,9 +21,10 @@ async fn an_item_that_goes_alone_does_not_disturb_the_batch_that_forms() {
     let is_first = AtomicBool::new(true);
     let rig = in_batches(2)
         .run_handler(move |_| {
-            let outcome = match is_first.swap(false, Ordering::Relaxed) {
-                true => Outcome::Retry,
-                false => Outcome::Ack,
+            let outcome = if is_first.swap(false, Ordering::Relaxed) {
+                Outcome::Retry
+            } else {
+                Outcome::Ack
             };
             Ok(Box::pin(async move { Verdict::Done(outcome) }))
         })
