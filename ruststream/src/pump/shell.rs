@@ -62,13 +62,8 @@ const WAITING_COPIES: usize = 100_000;
 /// Their payload bytes.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
 
-/// How far a handler came at its first poll.
-enum Begun {
-    Returned(Verdict),
-    Running,
-    Rejected(Rejection),
-    Panicked(Box<dyn Any + Send>),
-}
+/// How far a handler came at its first poll: returned, running, refused by an argument, panicked.
+type Begun = Result<Result<Poll<Verdict>, Rejection>, Box<dyn Any + Send>>;
 
 /// A publish on its way, and the delivery it is for.
 pub(super) type Outgoing = BoxFuture<'static, (Id, What, Result<Published, PublishError>)>;
@@ -432,6 +427,7 @@ impl Shell {
     }
 
     /// Give a delivery to a lane, or have it wait for its turn. A lane is free.
+    #[inline]
     fn route(&mut self, delivery: Delivery) {
         if let Some(batch) = self.pump.mount.policy.batch {
             return self.join_batch(delivery, batch);
@@ -517,47 +513,39 @@ impl Shell {
             .expect("deliveries are taken only while a lane is free");
         delivery.id = self.core.next_id();
         let span = self.span(&delivery);
-        let (begun, right) = self.begin(index, &mut delivery, span.as_ref());
-        if let Begun::Returned(Verdict::Done(Outcome::Ack)) = begun
-            && right.is_none()
-            && span.is_none()
-            && delivery.token.is_some()
-        {
-            return self.acked_at_once(delivery);
-        }
-        self.occupy(index, delivery, key, right, span);
+        let entered = span.as_ref().map(tracing::Span::enter);
+        let Lane { slot, waker, .. } = &mut self.lanes[index];
+        // The delivery is not the handler's: a panic cannot take it along.
+        let mut incoming = Incoming::new(std::slice::from_mut(&mut delivery), &self.pump.scope);
+        let mut cx = Context::from_waker(waker);
+        let begun = catch_unwind(AssertUnwindSafe(|| slot.begin(&mut incoming, &mut cx)));
+        let right = incoming.right;
+        drop(entered);
         match begun {
-            Begun::Returned(verdict) => self.returned(index, verdict),
-            Begun::Running => self.arm_deadline(index),
-            Begun::Rejected(rejection) => self.rejected(index, &rejection),
-            Begun::Panicked(panic) => self.panicked(index, &*panic),
+            Ok(Ok(Poll::Ready(Verdict::Done(Outcome::Ack))))
+                if right.is_none() && span.is_none() && delivery.token.is_some() =>
+            {
+                self.pump.counters.starts.add(1);
+                self.acked_at_once(delivery);
+            }
+            begun => {
+                self.occupy(index, delivery, key, right, span);
+                self.begun(index, begun);
+            }
         }
     }
 
-    /// Extract and poll. The delivery is not the handler's: a panic cannot take it along.
-    fn begin(
-        &mut self,
-        index: usize,
-        delivery: &mut Delivery,
-        span: Option<&tracing::Span>,
-    ) -> (Begun, Option<Arc<Right>>) {
-        let entered = span.map(tracing::Span::enter);
-        let Lane { slot, waker, .. } = &mut self.lanes[index];
-        let mut incoming = Incoming::new(std::slice::from_mut(delivery), &self.pump.scope);
-        let begun = catch_unwind(AssertUnwindSafe(|| match slot.start(&mut incoming) {
-            Ok(()) => match slot.poll(&mut Context::from_waker(waker)) {
-                Poll::Ready(verdict) => Begun::Returned(verdict),
-                Poll::Pending => Begun::Running,
-            },
-            Err(rejection) => Begun::Rejected(rejection),
-        }));
-        let right = incoming.right.take();
-        drop(entered);
-        let begun = begun.unwrap_or_else(Begun::Panicked);
-        if !matches!(begun, Begun::Rejected(_)) {
+    /// The handler of an occupied lane was polled for the first time.
+    fn begun(&mut self, index: usize, begun: Begun) {
+        if !matches!(begun, Ok(Err(_))) {
             self.pump.counters.starts.add(1);
         }
-        (begun, right)
+        match begun {
+            Ok(Ok(Poll::Ready(verdict))) => self.returned(index, verdict),
+            Ok(Ok(Poll::Pending)) => self.arm_deadline(index),
+            Ok(Err(rejection)) => self.rejected(index, &rejection),
+            Err(panic) => self.panicked(index, &*panic),
+        }
     }
 
     fn acked_at_once(&mut self, mut delivery: Delivery) {
@@ -644,8 +632,18 @@ impl Shell {
         self.deadlines.insert((due, id));
     }
 
+    /// The delivery's span, if anybody wants it: one comparison when nobody does.
+    #[inline]
     pub(super) fn span(&self, delivery: &Delivery) -> Option<tracing::Span> {
-        if LevelFilter::current() < LevelFilter::INFO || !tracing::enabled!(tracing::Level::INFO) {
+        if LevelFilter::current() < LevelFilter::INFO {
+            return None;
+        }
+        self.span_if_enabled(delivery)
+    }
+
+    #[inline(never)]
+    fn span_if_enabled(&self, delivery: &Delivery) -> Option<tracing::Span> {
+        if !tracing::enabled!(tracing::Level::INFO) {
             return None;
         }
         let traceparent = delivery.headers().first(crate::headers::names::TRACEPARENT);
