@@ -25,6 +25,21 @@ pub trait Slot: Send {
     /// Poll the running handler; when it is ready the slot is free again.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Verdict>;
 
+    /// [`start`](Slot::start), then the first [`poll`](Slot::poll), in one step: most handlers are
+    /// done by then.
+    ///
+    /// # Errors
+    ///
+    /// As `start`.
+    fn begin(
+        &mut self,
+        from: &mut Incoming<'_>,
+        cx: &mut Context<'_>,
+    ) -> Result<Poll<Verdict>, Rejection> {
+        self.start(from)?;
+        Ok(self.poll(cx))
+    }
+
     /// Drop the running future, after a panic, a timeout or a stop.
     fn clear(&mut self);
 }

@@ -7,6 +7,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use thin_vec::ThinVec;
 
 /// The value of a header.
 ///
@@ -91,14 +92,16 @@ impl From<&'static str> for HeaderValue {
 }
 
 /// An ordered list of headers; names may repeat and are compared as they are.
+///
+/// Thin, so that a message without headers is small and costs one comparison to drop.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct HeaderMap(Vec<(ByteString, HeaderValue)>);
+pub struct HeaderMap(ThinVec<(ByteString, HeaderValue)>);
 
 impl HeaderMap {
     /// No headers.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self(ThinVec::new())
     }
 
     /// The number of headers, repeats counted.

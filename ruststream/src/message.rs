@@ -225,6 +225,13 @@ impl Message {
         self
     }
 
+    /// Whether it has none of the properties that few messages have.
+    #[cfg(feature = "memory")]
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.rare.is_none()
+    }
+
     fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }

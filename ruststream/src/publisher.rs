@@ -8,6 +8,7 @@ use std::task::Poll;
 
 use bytestring::ByteString;
 
+use crate::broker::BoxFuture;
 use crate::broker::PublishError;
 use crate::broker::Published;
 use crate::broker::Publishing;
@@ -106,6 +107,7 @@ impl Publisher {
         })
     }
 
+    #[inline]
     fn send(&self, to: ByteString, mut message: Message) -> Publish {
         if let Err(error) = self.sink.check_address(&to) {
             return Publish::refused(error);
@@ -155,6 +157,7 @@ impl From<EncodeError> for PublishError {
 pub struct Publish(Option<Publishing>);
 
 impl Publish {
+    #[inline]
     fn new(publishing: Publishing) -> Self {
         Self(Some(publishing))
     }
@@ -169,18 +172,28 @@ impl Publish {
 impl Future for Publish {
     type Output = Result<Published, PublishError>;
 
+    /// Inlined where it is awaited: a publish that was done at once is a plain value there.
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.0.take() {
             Some(Publishing::Done(result)) => Poll::Ready(result),
-            Some(Publishing::Pending(mut future)) => {
-                let polled = future.as_mut().poll(cx);
-                if polled.is_pending() {
-                    self.0 = Some(Publishing::Pending(future));
-                }
-                polled
-            }
+            Some(Publishing::Pending(future)) => self.poll_pending(future, cx),
             None => Poll::Pending,
         }
+    }
+}
+
+impl Publish {
+    fn poll_pending(
+        &mut self,
+        mut future: BoxFuture<'static, Result<Published, PublishError>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Published, PublishError>> {
+        let polled = future.as_mut().poll(cx);
+        if polled.is_pending() {
+            self.0 = Some(Publishing::Pending(future));
+        }
+        polled
     }
 }
 

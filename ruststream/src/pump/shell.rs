@@ -29,6 +29,7 @@ use super::lane::Lane;
 use super::lane::Ready;
 use super::notice::Notices;
 use super::order::Waiting;
+use super::repace::Paces;
 use super::settle::Care;
 use super::settle::Tally;
 use super::stop::Phase;
@@ -61,13 +62,8 @@ const WAITING_COPIES: usize = 100_000;
 /// Their payload bytes.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
 
-/// How far a handler came at its first poll.
-enum Begun {
-    Returned(Verdict),
-    Running,
-    Rejected(Rejection),
-    Panicked(Box<dyn Any + Send>),
-}
+/// How far a handler came at its first poll: returned, running, refused by an argument, panicked.
+type Begun = Result<Result<Poll<Verdict>, Rejection>, Box<dyn Any + Send>>;
 
 /// A publish on its way, and the delivery it is for.
 pub(super) type Outgoing = BoxFuture<'static, (Id, What, Result<Published, PublishError>)>;
@@ -92,6 +88,7 @@ pub(super) struct Shell {
     /// When handlers are out of time.
     pub(super) deadlines: BTreeSet<(Elapsed, Id)>,
     pub(super) notices: Notices,
+    pub(super) paces: Paces,
     pub(super) phase: Phase,
     /// The window is 1 until a first delivery shows that no crash loop is at work (spec C24).
     is_narrow: bool,
@@ -164,6 +161,7 @@ impl Shell {
             publishes: FuturesUnordered::new(),
             deadlines: BTreeSet::new(),
             notices: Notices::default(),
+            paces: Paces::default(),
             phase: Phase::Running,
             is_narrow: false,
             stash: None,
@@ -207,6 +205,16 @@ impl Shell {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Tell those who wait for the end of everything how much is left.
+    #[cfg(feature = "testing")]
+    pub(super) fn tell_in_hand(&self) {
+        let in_hand = self.core.len()
+            + self.waiting.len()
+            + self.forming.len()
+            + usize::from(self.stash.is_some());
+        self.pump.counters.in_hand.set(in_hand as u64);
     }
 
     fn poll_settled(&mut self, cx: &mut Context<'_>) -> bool {
@@ -264,11 +272,24 @@ impl Shell {
 
     fn poll_arrivals(&mut self, cx: &mut Context<'_>, budget: &mut usize) -> bool {
         let mut progress = false;
-        if !self.free.is_empty()
-            && let Some(delivery) = self.stash.take()
-        {
-            self.route(delivery);
+        if !self.free.is_empty() && self.stash.is_some() && *budget > 0 {
             progress = true;
+            *budget -= 1;
+            // The source is heard first: what was stashed before its connection was lost is not
+            // started (spec C13).
+            let arrival = if self.has_ended {
+                Poll::Pending
+            } else {
+                self.pump.source.poll_next(cx)
+            };
+            match arrival {
+                Poll::Pending => self.unstash(),
+                Poll::Ready(Arrival::Delivery(delivery)) => {
+                    self.unstash();
+                    self.arrived(delivery);
+                }
+                Poll::Ready(other) => self.heard(other),
+            }
         }
         while *budget > 0 && self.stash.is_none() && !self.has_ended {
             let Poll::Ready(arrival) = self.pump.source.poll_next(cx) else {
@@ -276,14 +297,24 @@ impl Shell {
             };
             progress = true;
             *budget -= 1;
-            match arrival {
-                Arrival::Delivery(delivery) => self.arrived(delivery),
-                Arrival::Connected { epoch } => self.connected(epoch),
-                Arrival::Disconnected(error) => self.disconnected(&error),
-                Arrival::Ended => self.has_ended = true,
-            }
+            self.heard(arrival);
         }
         progress
+    }
+
+    fn heard(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Delivery(delivery) => self.arrived(delivery),
+            Arrival::Connected { epoch } => self.connected(epoch),
+            Arrival::Disconnected(error) => self.disconnected(&error),
+            Arrival::Ended => self.has_ended = true,
+        }
+    }
+
+    fn unstash(&mut self) {
+        if let Some(delivery) = self.stash.take() {
+            self.route(delivery);
+        }
     }
 
     /// Take what is due, then arm the timer for what is next. Whether anything was due.
@@ -396,6 +427,7 @@ impl Shell {
     }
 
     /// Give a delivery to a lane, or have it wait for its turn. A lane is free.
+    #[inline]
     fn route(&mut self, delivery: Delivery) {
         if let Some(batch) = self.pump.mount.policy.batch {
             return self.join_batch(delivery, batch);
@@ -408,11 +440,10 @@ impl Shell {
 
     /// Count the attempt (spec C1).
     fn number(&mut self, delivery: &mut Delivery) {
-        let counted = match delivery.counted {
-            Some(counted) => counted,
-            // A broker that only flags redeliveries has delivered it once at least.
-            None => u32::from(delivery.redelivered && self.facts.returns == Returns::Uncounted),
-        };
+        // Where the broker does not count, its flag says that it has delivered it once at least,
+        // whatever number it shows beside it (spec C22).
+        let flagged = u32::from(delivery.redelivered && self.facts.returns == Returns::Uncounted);
+        let counted = delivery.counted.unwrap_or(0).max(flagged);
         let carried = attempt::carried(delivery.headers(), &self.pump.mount.name);
         if carried.malformed {
             self.warn_of_malformed_count();
@@ -482,47 +513,39 @@ impl Shell {
             .expect("deliveries are taken only while a lane is free");
         delivery.id = self.core.next_id();
         let span = self.span(&delivery);
-        let (begun, right) = self.begin(index, &mut delivery, span.as_ref());
-        if let Begun::Returned(Verdict::Done(Outcome::Ack)) = begun
-            && right.is_none()
-            && span.is_none()
-            && delivery.token.is_some()
-        {
-            return self.acked_at_once(delivery);
-        }
-        self.occupy(index, delivery, key, right, span);
+        let entered = span.as_ref().map(tracing::Span::enter);
+        let Lane { slot, waker, .. } = &mut self.lanes[index];
+        // The delivery is not the handler's: a panic cannot take it along.
+        let mut incoming = Incoming::new(std::slice::from_mut(&mut delivery), &self.pump.scope);
+        let mut cx = Context::from_waker(waker);
+        let begun = catch_unwind(AssertUnwindSafe(|| slot.begin(&mut incoming, &mut cx)));
+        let right = incoming.right;
+        drop(entered);
         match begun {
-            Begun::Returned(verdict) => self.returned(index, verdict),
-            Begun::Running => self.arm_deadline(index),
-            Begun::Rejected(rejection) => self.rejected(index, &rejection),
-            Begun::Panicked(panic) => self.panicked(index, &*panic),
+            Ok(Ok(Poll::Ready(Verdict::Done(Outcome::Ack))))
+                if right.is_none() && span.is_none() && delivery.token.is_some() =>
+            {
+                self.pump.counters.starts.add(1);
+                self.acked_at_once(delivery);
+            }
+            begun => {
+                self.occupy(index, delivery, key, right, span);
+                self.begun(index, begun);
+            }
         }
     }
 
-    /// Extract and poll. The delivery is not the handler's: a panic cannot take it along.
-    fn begin(
-        &mut self,
-        index: usize,
-        delivery: &mut Delivery,
-        span: Option<&tracing::Span>,
-    ) -> (Begun, Option<Arc<Right>>) {
-        let entered = span.map(tracing::Span::enter);
-        let Lane { slot, waker, .. } = &mut self.lanes[index];
-        let mut incoming = Incoming::new(std::slice::from_mut(delivery), &self.pump.scope);
-        let begun = catch_unwind(AssertUnwindSafe(|| match slot.start(&mut incoming) {
-            Ok(()) => match slot.poll(&mut Context::from_waker(waker)) {
-                Poll::Ready(verdict) => Begun::Returned(verdict),
-                Poll::Pending => Begun::Running,
-            },
-            Err(rejection) => Begun::Rejected(rejection),
-        }));
-        let right = incoming.right.take();
-        drop(entered);
-        let begun = begun.unwrap_or_else(Begun::Panicked);
-        if !matches!(begun, Begun::Rejected(_)) {
+    /// The handler of an occupied lane was polled for the first time.
+    fn begun(&mut self, index: usize, begun: Begun) {
+        if !matches!(begun, Ok(Err(_))) {
             self.pump.counters.starts.add(1);
         }
-        (begun, right)
+        match begun {
+            Ok(Ok(Poll::Ready(verdict))) => self.returned(index, verdict),
+            Ok(Ok(Poll::Pending)) => self.arm_deadline(index),
+            Ok(Err(rejection)) => self.rejected(index, &rejection),
+            Err(panic) => self.panicked(index, &*panic),
+        }
     }
 
     fn acked_at_once(&mut self, mut delivery: Delivery) {
@@ -609,8 +632,18 @@ impl Shell {
         self.deadlines.insert((due, id));
     }
 
+    /// The delivery's span, if anybody wants it: one comparison when nobody does.
+    #[inline]
     pub(super) fn span(&self, delivery: &Delivery) -> Option<tracing::Span> {
-        if LevelFilter::current() < LevelFilter::INFO || !tracing::enabled!(tracing::Level::INFO) {
+        if LevelFilter::current() < LevelFilter::INFO {
+            return None;
+        }
+        self.span_if_enabled(delivery)
+    }
+
+    #[inline(never)]
+    fn span_if_enabled(&self, delivery: &Delivery) -> Option<tracing::Span> {
+        if !tracing::enabled!(tracing::Level::INFO) {
             return None;
         }
         let traceparent = delivery.headers().first(crate::headers::names::TRACEPARENT);

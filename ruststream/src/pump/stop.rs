@@ -50,8 +50,9 @@ impl Shell {
         let drain = self.pump.stop.drain;
         self.phase = Phase::Draining(now.saturating_add(drain));
         self.pump.source.stop();
-        self.core
-            .handle_stop(now, now.saturating_add(drain.saturating_sub(FLUSH)));
+        let flush_at = now.saturating_add(drain.saturating_sub(FLUSH));
+        let early = self.core.handle_stop(now, flush_at);
+        self.pump.counters.flushed.add(early);
         if self.pump.mount.capabilities.releases {
             while let Some(delivery) = self.stash.take().or_else(|| self.waiting.pop()) {
                 let id = self.admit(delivery.settled, delivery.payload().len());
@@ -62,6 +63,15 @@ impl Shell {
                 };
                 self.apply(id, delivery, decision, false, None);
             }
+        }
+    }
+
+    /// Count a retry that is asked for during the drain and would be due after it.
+    pub(super) fn note_wait(&self, delay: Duration) {
+        if let Phase::Draining(until) = self.phase
+            && self.now().saturating_add(delay) > until.saturating_sub(FLUSH)
+        {
+            self.pump.counters.flushed.add(1);
         }
     }
 

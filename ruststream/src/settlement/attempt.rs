@@ -19,11 +19,16 @@ pub struct Carried {
 ///
 /// Of several counts the largest valid one counts. It is 0 when the message belongs to another
 /// handler (a copy that a topic gave to everyone) or carries dead-letter headers (a replay).
+#[inline]
 #[must_use]
 pub fn carried(headers: &HeaderMap, handler: &str) -> Carried {
     if headers.is_empty() {
         return Carried::default();
     }
+    read(headers, handler)
+}
+
+fn read(headers: &HeaderMap, handler: &str) -> Carried {
     let mut carried = Carried::default();
     let mut starts_anew = false;
     for (name, value) in headers {

@@ -1,10 +1,12 @@
 //! One reader of one queue: its window, what it holds unsettled, and its connection.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::Waker;
 
 use bytestring::ByteString;
 
+use super::ahead::Signal;
 use super::entry::Entry;
 use super::entry::Mark;
 
@@ -55,6 +57,8 @@ pub(super) struct Consumer {
     limit: u32,
     /// The connection that is, or the next one while there is none: what was lost is void at once.
     pub(super) epoch: u32,
+    /// Tells its source that it must not act by itself.
+    pub(super) signal: Arc<Signal>,
     window: u32,
     pub(super) settling: Settling,
     /// What the window counts: assigned and not settled.
@@ -86,6 +90,7 @@ impl Consumer {
             phase: Phase::Connecting,
             limit: 0,
             epoch: 1,
+            signal: Arc::default(),
             window,
             settling,
             in_flight: 0,
@@ -139,7 +144,11 @@ impl Consumer {
     }
 
     /// Assign a delivery. It is unsettled from here on (spec A18).
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "every message passes here, and what its caller knows of it decides most of it"
+    )]
+    #[inline(always)]
     pub(super) fn assign(&mut self, entry: Entry) {
         if !entry.is(Mark::Unconfirmed) {
             self.in_flight += 1;
@@ -163,8 +172,27 @@ impl Consumer {
     pub(super) fn next(&mut self) -> Option<(u64, &Entry)> {
         let slot = self.inbox.pop_front()?;
         let Slot { entry, generation } = self.slots.get(slot as usize)?;
-        let key = (u64::from(*generation) << 32) | u64::from(slot);
-        Some((key, entry.as_ref()?))
+        Some((key(slot, *generation), entry.as_ref()?))
+    }
+
+    /// The next assigned deliveries, so many at most, the last of them first.
+    #[inline]
+    pub(super) fn take_ahead(&mut self, most: usize, mut each: impl FnMut(u64, &Entry)) {
+        let count = self.inbox.len().min(most);
+        for slot in self.inbox.drain(..count).rev() {
+            if let Some(Slot { entry, generation }) = self.slots.get(slot as usize)
+                && let Some(entry) = entry
+            {
+                each(key(slot, *generation), entry);
+            }
+        }
+    }
+
+    /// The delivery of this key was not handed out after all: it is the next one.
+    pub(super) fn untake(&mut self, key: u64) {
+        if self.holds(key) {
+            self.inbox.push_front(parts(key).0);
+        }
     }
 
     /// Whether the delivery of this key is still there to be settled.
@@ -223,8 +251,14 @@ impl Consumer {
 
     fn empty(&mut self, at: u32) -> Option<Entry> {
         let generation = self.slots.get(at as usize)?.generation;
-        self.take((u64::from(generation) << 32) | u64::from(at))
+        self.take(key(at, generation))
     }
+}
+
+/// What settles a delivery: its slot and the slot's generation.
+#[inline]
+fn key(slot: u32, generation: u32) -> u64 {
+    (u64::from(generation) << 32) | u64::from(slot)
 }
 
 /// The slot and the generation in a key.

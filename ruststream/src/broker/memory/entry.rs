@@ -77,6 +77,18 @@ impl Entry {
         }
     }
 
+    /// An entry of a [plain](Message::is_plain) message: it has no header section and never expires.
+    #[inline]
+    pub(super) fn plain(native: Arc<Native>) -> Self {
+        Self {
+            native,
+            order: 0,
+            expires: Moment::NEVER,
+            count: 0,
+            marks: 0,
+        }
+    }
+
     #[inline]
     pub(super) fn is(&self, mark: Mark) -> bool {
         self.marks & mark as u8 != 0

@@ -36,6 +36,7 @@ impl State {
     /// The faults, to ask for one.
     #[cfg(feature = "testing")]
     pub(super) fn faults_mut(&mut self) -> &mut Faults {
+        self.watch_sources();
         self.faults.get_or_insert_default()
     }
 

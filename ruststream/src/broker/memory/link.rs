@@ -1,6 +1,5 @@
 //! A reader's connection: up, lost, stopped, closed. Pure.
 
-use std::sync::Arc;
 use std::task::Poll;
 use std::task::Waker;
 
@@ -62,20 +61,16 @@ impl State {
         let by_reader = consumer.settling == Settling::ByReader;
         let (key, entry) = consumer.next()?;
         let settled = !by_reader || entry.is(Mark::Unconfirmed);
-        let (count, redelivered) = self.queues[at].shown(entry, self.counting);
         let token = (!settled).then_some(Token { epoch, key });
-        let delivery = Delivery::new(Arc::clone(&entry.native), token)
-            .with_count(count)
-            .with_redelivered(redelivered)
-            .with_retained(entry.is(Mark::Retained));
+        let delivery = self.queues[at].delivery(entry, token, self.counting);
         if settled && let Some(entry) = consumer.take(key) {
             self.recycle(entry);
             self.dispatch(at, now);
         }
         if self.log.is_some() {
             let kind = EventKind::Delivered {
-                count,
-                redelivered,
+                count: delivery.counted,
+                redelivered: delivery.redelivered,
                 settled,
             };
             self.note(kind, Some(reader), &delivery.native);
@@ -140,6 +135,7 @@ impl State {
             return;
         };
         consumer.epoch = consumer.epoch.wrapping_add(1);
+        consumer.signal.raise();
         let at = consumer.queue;
         let settled = consumer.settling != Settling::ByReader;
         // From the last to the first, so that each finds its place at the front.
@@ -282,6 +278,7 @@ impl State {
         }
     }
 
+    #[inline(never)]
     pub(super) fn wake(&mut self, reader: usize) {
         if let Some(consumer) = self.consumers[reader].as_mut()
             && let Some(waker) = consumer.waiting.take()

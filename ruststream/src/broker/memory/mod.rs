@@ -30,6 +30,7 @@
 //! A queue holds [a million messages](Memory::with_queue_length) unless told otherwise; a full one
 //! refuses publishes with a transient error.
 
+mod ahead;
 mod bindings;
 mod consumer;
 mod entry;
@@ -293,10 +294,10 @@ impl Broker for Memory {
         } = self.clone();
         Box::pin(async move {
             let now = shared.now();
-            let reader = shared.with(|state| {
+            let (reader, signal) = shared.with(|state| {
                 state.subscribe(&subscription, publisher.rules, publisher.client, now)
             })?;
-            let source: Box<dyn Source> = Box::new(MemorySource::new(shared, reader));
+            let source: Box<dyn Source> = Box::new(MemorySource::new(shared, reader, signal));
             Ok(source)
         })
     }

@@ -65,6 +65,7 @@ impl Memory {
     pub fn observe(&self) -> Observer {
         self.shared.with(|state| {
             state.log.get_or_insert_default();
+            state.watch_sources();
         });
         Observer {
             shared: Arc::clone(&self.shared),

@@ -21,7 +21,11 @@ pub(super) struct Pool {
 
 impl Pool {
     /// A native message, from the pool if there is one that nobody holds.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "every message passes here, and what its caller knows of it decides most of it"
+    )]
+    #[inline(always)]
     pub(super) fn take(&mut self, address: ByteString, message: Message) -> Arc<Native> {
         if let Some(mut native) = self.used.pop_front() {
             // A message is large to move: it is written where it stays, and never swapped.

@@ -69,6 +69,28 @@ impl State {
         self.publish_to_many(at, to, message, expires, publisher)
     }
 
+    /// Whether a plain message needs nothing but its queue: nobody watches, nothing expires, nothing
+    /// is made to go wrong.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        !self.timed && self.log.is_none() && self.faults.is_none()
+    }
+
+    /// The queue that everything published to `to` goes to, if it is one, is known, and has room.
+    #[inline]
+    pub(super) fn only_queue(&mut self, to: &str) -> Option<usize> {
+        let at = self.routes.find(to)?;
+        let only = self.routes.get(at).only?;
+        (self.queues[only].ready.len() < self.most).then_some(only)
+    }
+
+    /// Put a plain message into a queue.
+    #[inline]
+    pub(super) fn put(&mut self, at: usize, to: ByteString, message: Message) {
+        let native = self.pool.take(to, message);
+        self.offer(at, Entry::plain(native));
+    }
+
     /// Refuse a publish that is to be refused.
     #[cold]
     fn refuse(&mut self, to: &ByteString, message: &Message) -> Result<(), PublishError> {

@@ -1,6 +1,7 @@
 //! One place where messages wait: a queue, a reader's share of a topic, or an MQTT session.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytestring::ByteString;
 
@@ -9,6 +10,8 @@ use super::entry::Entry;
 use super::entry::Mark;
 use super::rules::Counting;
 use super::session::Session;
+use crate::delivery::Delivery;
+use crate::settle::Token;
 
 /// A place where messages wait, in order.
 #[derive(Debug)]
@@ -114,6 +117,10 @@ impl Queue {
         if let [only] = *self.consumers {
             return has_room(only).then_some(only);
         }
+        self.pick_of_many(has_room)
+    }
+
+    fn pick_of_many(&mut self, has_room: impl Fn(usize) -> bool) -> Option<usize> {
         if self.single_active {
             let first = *self.consumers.first()?;
             return has_room(first).then_some(first);
@@ -137,6 +144,21 @@ impl Queue {
             .take_while(|other| other.order < entry.order)
             .count();
         self.ready.insert(place, entry);
+    }
+
+    /// A delivery of `entry`.
+    #[inline]
+    pub(super) fn delivery(
+        &self,
+        entry: &Entry,
+        token: Option<Token>,
+        counting: Counting,
+    ) -> Delivery {
+        let (count, redelivered) = self.shown(entry, counting);
+        Delivery::new(Arc::clone(&entry.native), token)
+            .with_count(count)
+            .with_redelivered(redelivered)
+            .with_retained(entry.is(Mark::Retained))
     }
 
     /// What a delivery of `entry` says: the count, where there is one, and the flag.

@@ -2,11 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::MutexGuard;
 
 use bytestring::ByteString;
 
 use super::Shared;
 use super::publish::Publisher;
+use super::state::State;
+use crate::broker::Published;
 use crate::broker::Publishing;
 use crate::broker::Sink;
 use crate::message::Copy;
@@ -27,6 +30,30 @@ impl MemorySink {
 impl Sink for MemorySink {
     fn publish(&self, to: ByteString, message: Message) -> Publishing {
         let mut state = self.shared.lock();
+        if message.is_plain()
+            && state.is_plain()
+            && let Some(at) = state.only_queue(&to)
+        {
+            state.put(at, to, message);
+            Shared::unlock(state);
+            return Publishing::Done(Ok(Published::Confirmed));
+        }
+        self.publish_in_full(state, to, message)
+    }
+
+    fn publish_copy(&self, copy: Copy) -> Publishing {
+        let message = copy.message();
+        self.publish(copy.to, message)
+    }
+}
+
+impl MemorySink {
+    fn publish_in_full(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        to: ByteString,
+        message: Message,
+    ) -> Publishing {
         state.timed |= message.time_to_live().is_some();
         let now = self.shared.now_if_timed(&state);
         let gate = match &state.faults {
@@ -42,11 +69,6 @@ impl Sink for MemorySink {
             }));
         }
         Publishing::Done(result)
-    }
-
-    fn publish_copy(&self, copy: Copy) -> Publishing {
-        let message = copy.message();
-        self.publish(copy.to, message)
     }
 }
 

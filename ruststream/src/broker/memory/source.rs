@@ -11,6 +11,10 @@ use tokio::time::Instant;
 use tokio::time::Sleep;
 
 use super::Shared;
+use super::ahead::Ahead;
+use super::ahead::Signal;
+use super::entry::Moment;
+use super::state::State;
 use crate::broker::Arrival;
 use crate::broker::Source;
 use crate::settle::AckError;
@@ -23,6 +27,8 @@ use crate::settle::Token;
 pub(super) struct MemorySource {
     shared: Arc<Shared>,
     reader: usize,
+    /// What it does without the lock.
+    ahead: Ahead,
     /// Settlements on their way, the first said first.
     held: VecDeque<(u32, Token, Disposition)>,
     /// When it connected, as far as anyone must know.
@@ -32,21 +38,90 @@ pub(super) struct MemorySource {
 }
 
 impl MemorySource {
-    pub(super) fn new(shared: Arc<Shared>, reader: usize) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, reader: usize, signal: Arc<Signal>) -> Self {
         Self {
             shared,
             reader,
+            ahead: Ahead::new(signal),
             held: VecDeque::new(),
             connected: None,
             again: None,
         }
     }
 
-    fn settle_now(&self, token: &Token, how: Disposition) -> Result<(), AckError> {
-        self.shared.with(|state| {
-            let now = self.shared.now_if_timed(state);
-            state.settle(self.reader, token, how, now)
+    fn settle_now(&mut self, token: &Token, how: Disposition) -> Result<(), AckError> {
+        self.say(|state, reader, now| state.settle(reader, token, how, now))
+    }
+
+    /// Say something to the broker, after what was collected.
+    fn say<R>(&mut self, word: impl FnOnce(&mut State, usize, Moment) -> R) -> R {
+        let Self {
+            shared,
+            reader,
+            ahead,
+            ..
+        } = self;
+        shared.with(|state| {
+            let now = shared.now_if_timed(state);
+            ahead.tell(state, *reader, now);
+            word(state, *reader, now)
         })
+    }
+
+    /// Say something that concerns what was not handed out: all of it is at the broker then.
+    fn give_back_and_say(&mut self, word: impl FnOnce(&mut State, usize, Moment)) {
+        let Self {
+            shared,
+            reader,
+            ahead,
+            ..
+        } = self;
+        shared.with(|state| {
+            let now = shared.now_if_timed(state);
+            ahead.give_back(state, *reader, now);
+            word(state, *reader, now);
+        });
+    }
+
+    /// Ask the broker for what happens next, and take what else waits there.
+    fn poll_broker(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
+        let mut state = self.shared.lock();
+        let now = self.shared.now_if_timed(&state);
+        self.ahead.give_back(&mut state, self.reader, now);
+        let arrival = state.poll(self.reader, now, cx.waker());
+        if let Poll::Ready(Arrival::Delivery(_)) = arrival {
+            self.ahead.take(&mut state, self.reader);
+            Shared::unlock(state);
+            return arrival;
+        }
+        let is_stuck = state.is_stuck(self.reader);
+        Shared::unlock(state);
+        if let Poll::Ready(Arrival::Connected { .. }) = arrival {
+            self.connected = Some(self::now());
+        }
+        if arrival.is_pending() && is_stuck {
+            return self.poll_again(cx);
+        }
+        self.again = None;
+        arrival
+    }
+
+    fn settle_at_broker(
+        &mut self,
+        token: Token,
+        how: Disposition,
+        ticket: u32,
+    ) -> Poll<Result<(), AckError>> {
+        let mut state = self.shared.lock();
+        let now = self.shared.now_if_timed(&state);
+        self.ahead.tell(&mut state, self.reader, now);
+        if state.faults.is_some() && state.holds_settlements(self.reader) {
+            self.held.push_back((ticket, token, how));
+            return Poll::Pending;
+        }
+        let result = state.settle(self.reader, &token, how, now);
+        Shared::unlock(state);
+        Poll::Ready(result)
     }
 
     /// Connect again when a connection has lived a minute and is of no more use (spec C15).
@@ -80,44 +155,31 @@ const STUCK: &str =
     "every delivery of the window was left unsettled, the session resumes to hand them out again";
 
 impl Source for MemorySource {
+    #[inline]
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
-        let mut state = self.shared.lock();
-        let now = self.shared.now_if_timed(&state);
-        let arrival = state.poll(self.reader, now, cx.waker());
-        if let Poll::Ready(Arrival::Delivery(_)) = arrival {
-            Shared::unlock(state);
-            return arrival;
+        match self.ahead.next() {
+            Some(delivery) => Poll::Ready(Arrival::Delivery(delivery)),
+            None => self.poll_broker(cx),
         }
-        let is_stuck = state.is_stuck(self.reader);
-        Shared::unlock(state);
-        if let Poll::Ready(Arrival::Connected { .. }) = arrival {
-            self.connected = Some(self::now());
-        }
-        if arrival.is_pending() && is_stuck {
-            return self.poll_again(cx);
-        }
-        self.again = None;
-        arrival
     }
 
+    #[inline]
     fn settle(
         &mut self,
         token: Token,
         how: Disposition,
         ticket: u32,
     ) -> Poll<Result<(), AckError>> {
-        let mut state = self.shared.lock();
-        if state.faults.is_some() && state.holds_settlements(self.reader) {
-            self.held.push_back((ticket, token, how));
-            return Poll::Pending;
+        if how == Disposition::Accept && self.ahead.accept(&token) {
+            return Poll::Ready(Ok(()));
         }
-        let now = self.shared.now_if_timed(&state);
-        let result = state.settle(self.reader, &token, how, now);
-        Shared::unlock(state);
-        Poll::Ready(result)
+        self.settle_at_broker(token, how, ticket)
     }
 
     fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<(u32, Result<(), AckError>)> {
+        if self.ahead.has_accepted() {
+            self.say(|_, _, _| ());
+        }
         if self.held.is_empty() {
             return Poll::Pending;
         }
@@ -138,39 +200,27 @@ impl Source for MemorySource {
     }
 
     fn leave(&mut self, token: Token) {
-        self.shared.with(|state| state.leave(self.reader, &token));
+        self.say(|state, reader, _| state.leave(reader, &token));
     }
 
     fn set_window(&mut self, window: u32) {
-        self.shared.with(|state| {
-            let now = self.shared.now_if_timed(state);
-            state.set_window(self.reader, window, now);
-        });
+        self.give_back_and_say(|state, reader, now| state.set_window(reader, window, now));
     }
 
     fn stop(&mut self) {
-        self.shared.with(|state| {
-            let now = self.shared.now_if_timed(state);
-            state.stop(self.reader, now);
-        });
+        self.give_back_and_say(State::stop);
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let _ = cx;
-        self.shared.with(|state| {
-            let now = self.shared.now_if_timed(state);
-            state.close(self.reader, now);
-        });
+        self.give_back_and_say(State::close);
         Poll::Ready(())
     }
 }
 
 impl Drop for MemorySource {
     fn drop(&mut self) {
-        self.shared.with(|state| {
-            let now = self.shared.now_if_timed(state);
-            state.forget(self.reader, now);
-        });
+        self.give_back_and_say(State::forget);
     }
 }
 

@@ -112,7 +112,11 @@ impl State {
     }
 
     /// Put a message into a queue: to the reader whose turn it is, or behind those that wait.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "every message passes here, and what its caller knows of it decides most of it"
+    )]
+    #[inline(always)]
     pub(super) fn offer(&mut self, at: usize, mut entry: Entry) {
         let queue = &mut self.queues[at];
         entry.order = queue.next_order();
@@ -149,12 +153,16 @@ impl State {
     }
 
     /// Assign a message to a reader, and have it woken if it waits.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "every message passes here, and what its caller knows of it decides most of it"
+    )]
+    #[inline(always)]
     pub(super) fn assign(&mut self, reader: usize, entry: Entry) {
         if let Some(consumer) = self.consumers[reader].as_mut() {
             consumer.assign(entry);
-            if let Some(waker) = consumer.waiting.take() {
-                self.wakes.add(waker);
+            if consumer.waiting.is_some() {
+                self.wake(reader);
             }
         }
     }

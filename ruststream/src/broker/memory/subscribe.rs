@@ -1,7 +1,10 @@
 //! What a subscription reads: a queue, a share of a topic, or an MQTT session. Pure.
 
+use std::sync::Arc;
+
 use bytestring::ByteString;
 
+use super::ahead::Signal;
 use super::bindings::Binding;
 use super::bindings::DEFAULT_TOPIC_EXCHANGE;
 use super::bindings::Kind;
@@ -24,14 +27,14 @@ use crate::registration::QueueType;
 use crate::settle::Settle;
 
 impl State {
-    /// Add a reader. It connects with its first poll; messages wait for it from now on.
+    /// Add a reader, with the signal to its source. It connects with its first poll; messages wait for it from now on.
     pub(super) fn subscribe(
         &mut self,
         subscription: &Subscription,
         forced: Option<Rules>,
         client: u32,
         now: Moment,
-    ) -> Result<usize, BrokerError> {
+    ) -> Result<(usize, Arc<Signal>), BrokerError> {
         rules::capabilities(forced, self.counting, false, subscription)?;
         self.reap(now);
         let rules = Rules::of(forced, subscription);
@@ -51,6 +54,7 @@ impl State {
             subscription.window,
             settling,
         );
+        let signal = Arc::clone(&consumer.signal);
         let reader = if let Some(reader) = self.consumers.iter().position(Option::is_none) {
             self.consumers[reader] = Some(consumer);
             reader
@@ -60,7 +64,7 @@ impl State {
         };
         self.queues[at].consumers.push(reader);
         self.routes.change();
-        Ok(reader)
+        Ok((reader, signal))
     }
 
     /// Declare a queue, as an operator would.

@@ -142,6 +142,12 @@ impl Reader {
         }
     }
 
+    /// Do what the pump does before it sleeps: whatever was said has reached the broker then.
+    pub(super) fn idle(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(self.source.poll_settled(&mut cx).is_pending());
+    }
+
     /// Receive and settle everything that comes now; the payloads, in order.
     pub(super) fn settle_all(&mut self, how: Disposition) -> Vec<String> {
         std::iter::from_fn(|| {

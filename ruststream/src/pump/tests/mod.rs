@@ -1,5 +1,6 @@
 //! The pump on the embedded broker, handlers made by hand.
 
+mod batches;
 mod outcomes;
 
 use std::cell::RefCell;
