@@ -15,7 +15,7 @@ impl Workspace {
     fn new(name: &str, program: &str) -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let ruststream = Path::new(env!("CARGO_MANIFEST_DIR")).join("ruststream");
-        let ruststream = format!("ruststream = {{ path = {ruststream:?} }}");
+        let ruststream = format!("ruststream = {{ path = '{}' }}", ruststream.display());
         let package = |name: &str| {
             format!("[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n")
         };
