@@ -154,7 +154,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         [] => report(false),
         ["--tsv"] => report(true),
         [name, messages] => run_here(name, messages.parse()?),
-        _ => Err("usage: messages [--tsv], or the name of a scenario and a number of messages".into()),
+        _ => Err(
+            "usage: messages [--tsv], or the name of a scenario and a number of messages".into(),
+        ),
     }
 }
 
@@ -164,7 +166,10 @@ fn report(tsv: bool) -> Result<(), Box<dyn Error>> {
         eprintln!("valgrind is not installed: instructions are not counted");
     }
     if !tsv {
-        println!("{:28} {:>12} {:>12} {:>10}", "per message", "instructions", "allocations", "time");
+        println!(
+            "{:28} {:>12} {:>12} {:>10}",
+            "per message", "instructions", "allocations", "time"
+        );
     }
     for scenario in &SCENARIOS {
         let messages = scenario.messages;
@@ -178,9 +183,15 @@ fn report(tsv: bool) -> Result<(), Box<dyn Error>> {
         let allocations = (to_f64(more.allocations) - to_f64(fewer.allocations)) / to_f64(messages);
         let time = time(scenario)?;
         if tsv {
-            println!("{}\t{instructions}\t{allocations:.3}\t{time:.0}", scenario.about);
+            println!(
+                "{}\t{instructions}\t{allocations:.3}\t{time:.0}",
+                scenario.about
+            );
         } else {
-            println!("{:28} {instructions:>12} {allocations:>12.3} {time:>7.0} ns", scenario.about);
+            println!(
+                "{:28} {instructions:>12} {allocations:>12.3} {time:>7.0} ns",
+                scenario.about
+            );
         }
     }
     Ok(())
@@ -210,8 +221,16 @@ fn run(scenario: &Scenario, messages: u64) -> Result<Figures, Box<dyn Error>> {
     let text = String::from_utf8(output.stdout)?;
     let mut figures = text.split_whitespace().map(str::parse);
     match (figures.next(), figures.next()) {
-        (Some(Ok(allocations)), Some(Ok(nanoseconds))) => Ok(Figures { allocations, nanoseconds }),
-        _ => Err(format!("{}: {}", scenario.name, String::from_utf8_lossy(&output.stderr)).into()),
+        (Some(Ok(allocations)), Some(Ok(nanoseconds))) => Ok(Figures {
+            allocations,
+            nanoseconds,
+        }),
+        _ => Err(format!(
+            "{}: {}",
+            scenario.name,
+            String::from_utf8_lossy(&output.stderr)
+        )
+        .into()),
     }
 }
 
@@ -258,14 +277,14 @@ async fn drive(scenario: &Scenario, messages: u64) -> Result<(), Box<dyn Error>>
     let app = (scenario.mount)(App::new("bench").broker(broker.clone()))
         .start()
         .await?;
-    let publisher = Publisher::new(broker.sink());
+    let sender = Publisher::new(broker.sink());
     let to = ByteString::from_static(scenario.name);
     let payload = Bytes::from_static(scenario.payload);
     let mut published = 0;
     while published < messages {
         let burst = BURST.min(messages - published);
         for _ in 0..burst {
-            publisher
+            sender
                 .publish(to.clone(), Message::new(payload.clone()))
                 .await?;
         }

@@ -13,33 +13,18 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Display;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use ruststream::App;
-use ruststream::Attempt;
-use ruststream::Failure;
-use ruststream::Headers;
-use ruststream::IntoMessage;
-use ruststream::Json;
-use ruststream::Message;
-use ruststream::MessageId;
-use ruststream::Outcome;
-use ruststream::PublishError;
-use ruststream::Publisher;
-use ruststream::State;
-use ruststream::app::Monitor;
-use ruststream::app::MountStatus;
+use ruststream::app::{Monitor, MountStatus};
 use ruststream::broker::memory::Memory;
 use ruststream::extract::Rejection;
-use ruststream::headers::names;
 use ruststream::stats::Stats;
-use ruststream::subscriber;
-use serde::Deserialize;
-use serde::Serialize;
+use ruststream::{
+    App, Attempt, DeadLetter, Failure, IntoMessage, Json, Message, MessageId, Outcome,
+    PublishError, Publisher, State, subscriber,
+};
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -61,7 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let monitor = shop.monitor();
     shop.stop().await?;
-    settle_accounts(published as u64, &book, &monitor)
+    settle_accounts(published, &book, &monitor)
 }
 
 // ---- The handlers ------------------------------------------------------------------------------
@@ -149,20 +134,15 @@ async fn ship(order: Json<Order>, attempt: Attempt, book: State<Arc<Book>>) -> O
 async fn file(
     order: Result<Json<Order>, Rejection>,
     id: MessageId,
+    letter: DeadLetter,
     attempt: Attempt,
-    headers: Headers,
     book: State<Arc<Book>>,
 ) {
     let id = match &order {
         Ok(order) => &order.id,
         Err(_) => id.as_str().unwrap_or("?"),
     };
-    let read = |name| headers.first(name).and_then(|value| value.as_str());
-    let handler = read(names::DEAD_HANDLER).unwrap_or("?");
-    let reason = read(names::DEAD_REASON).unwrap_or("?");
-    let error = read(names::DEAD_ERROR).map_or(String::new(), |error| format!(", {error}"));
-    let what = format!("dead letter of `{handler}`: {reason}{error}");
-    book.write(id, "file", attempt, what);
+    book.write(id, "file", attempt, letter);
     book.close(id, Fate::DeadLettered);
 }
 
@@ -245,7 +225,7 @@ enum Fate {
 /// What the shop writes down. Handlers share it as `State<Arc<Book>>`.
 struct Book {
     opened: Instant,
-    fates: Mutex<BTreeMap<String, Fate>>,
+    fates: Mutex<BTreeMap<String, Vec<Fate>>>,
     changed: Notify,
 }
 
@@ -271,7 +251,7 @@ impl Book {
 
     /// An order has come to its end.
     fn close(&self, order: &str, fate: Fate) {
-        self.with_fates(|fates| fates.insert(order.to_owned(), fate));
+        self.with_fates(|fates| fates.entry(order.to_owned()).or_default().push(fate));
         self.changed.notify_one();
     }
 
@@ -282,12 +262,18 @@ impl Book {
         }
     }
 
-    /// How many orders ended so.
-    fn count(&self, fate: Fate) -> u64 {
-        self.with_fates(|fates| fates.values().map(|it| u64::from(*it == fate)).sum())
+    /// How often an order ended so.
+    fn count(&self, fate: Fate) -> usize {
+        let is_it = |it: &&Fate| **it == fate;
+        self.with_fates(|fates| fates.values().flatten().filter(is_it).count())
     }
 
-    fn with_fates<R>(&self, work: impl FnOnce(&mut BTreeMap<String, Fate>) -> R) -> R {
+    /// Whether no order ended twice.
+    fn is_consistent(&self) -> bool {
+        self.with_fates(|fates| fates.values().all(|fates| fates.len() == 1))
+    }
+
+    fn with_fates<R>(&self, work: impl FnOnce(&mut BTreeMap<String, Vec<Fate>>) -> R) -> R {
         work(&mut self.fates.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -295,7 +281,7 @@ impl Book {
 // ---- The totals --------------------------------------------------------------------------------
 
 /// Print the totals, of orders and of deliveries, and hold them against each other.
-fn settle_accounts(published: u64, book: &Book, monitor: &Monitor) -> Result<(), Box<dyn Error>> {
+fn settle_accounts(published: usize, book: &Book, monitor: &Monitor) -> Result<(), Box<dyn Error>> {
     let road = ["accept", "charge", "ship", "file"];
     let mounts = road.map(|name| {
         monitor
@@ -329,7 +315,7 @@ fn settle_accounts(published: u64, book: &Book, monitor: &Monitor) -> Result<(),
     let checks = [
         (
             "each order ended once",
-            fulfilled + dropped + dead_lettered == published,
+            book.is_consistent() && fulfilled + dropped + dead_lettered == published,
         ),
         (
             "each delivery was settled once",
@@ -340,11 +326,11 @@ fn settle_accounts(published: u64, book: &Book, monitor: &Monitor) -> Result<(),
         ),
         (
             "what was dropped was meant to be",
-            sum(|stats| stats.dropped) == dropped,
+            sum(|stats| stats.dropped) == dropped as u64,
         ),
         (
             "each dead letter was filed",
-            sum(|stats| stats.dead_lettered) == dead_lettered,
+            sum(|stats| stats.dead_lettered) == dead_lettered as u64,
         ),
     ];
     println!();

@@ -63,14 +63,15 @@ pub(crate) fn check(signature: &Signature, errors: &mut Errors) {
 }
 
 /// A call with the arguments that are there. An argument of a call cannot be under `#[cfg]`, so
-/// there is one call for each combination.
+/// there is one call for each combination. The parentheses make the compiler look for a value, as it
+/// does elsewhere in the expansion, so that a function that is not free is one error.
 pub(crate) fn call(function: &Ident, arguments: &[Argument<'_>]) -> TokenStream {
     let conditional: Vec<usize> = (0..arguments.len())
         .filter(|index| !arguments[*index].predicates.is_empty())
         .collect();
     if conditional.is_empty() {
         let names = arguments.iter().map(|argument| &argument.name);
-        return quote!(#function(#(#names),*));
+        return quote!((#function)(#(#names),*));
     }
     let mut calls = TokenStream::new();
     for combination in 0..1_u32 << conditional.len() {
@@ -89,7 +90,7 @@ pub(crate) fn call(function: &Ident, arguments: &[Argument<'_>]) -> TokenStream 
         let names = (0..arguments.len())
             .filter(is_in)
             .map(|index| &arguments[index].name);
-        calls.extend(quote!(#[cfg(all(#(#conditions),*))] { #function(#(#names),*) }));
+        calls.extend(quote!(#[cfg(all(#(#conditions),*))] { (#function)(#(#names),*) }));
     }
     quote!({ #calls })
 }

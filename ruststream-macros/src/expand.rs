@@ -70,6 +70,11 @@ pub(crate) fn registration(
             use #private::{ByItself as _, ByPolicy as _, ByMessage as _, BySerialize as _, Fallback as _, Plain as _};
             #constants
             #checks
+            #slot
+            #needs
+            fn __type() -> ::core::any::TypeId {
+                const { #private::type_of(&#function) }
+            }
             #private::inventory::submit! {
                 #private::Registration::new(
                     #name,
@@ -77,9 +82,9 @@ pub(crate) fn registration(
                     #private::Form::#form,
                     #address,
                     #private::Options { #options ..#private::Options::NONE },
-                    #slot,
-                    || #private::type_of(&#function),
-                    #needs,
+                    __slot,
+                    __type,
+                    __needs,
                     #private::Of::<#returned>::FAILS,
                 )
             }
@@ -106,14 +111,12 @@ impl Runtime {
 
     /// The module for generated code.
     pub(crate) fn private(&self, span: Span) -> TokenStream {
-        match &self.0 {
-            // Whoever wrote the path decides how it is resolved; where it points is ours to say.
-            Some(path) => {
-                let path = located(path.to_token_stream(), span);
-                quote_spanned!(span=> #path::__private)
-            }
-            None => quote_spanned!(span=> ::ruststream::__private),
-        }
+        let Some(path) = &self.0 else {
+            return quote_spanned!(span=> ::ruststream::__private);
+        };
+        // Whoever wrote the path decides how it is resolved; where it points is ours to say.
+        let path = located(path.to_token_stream(), span);
+        quote_spanned!(span=> #path::__private)
     }
 
     /// A call of one of its functions that is underlined as `about`.
@@ -202,7 +205,8 @@ impl Expansion<'_> {
                 quote!(#some(|#delivery: &#private::Delivery| #hash))
             }
             (Value::Expression(path), Kind::Function) => {
-                self.runtime.call(path, "retry_topic_of", quote!(#path))
+                let function = self.runtime.call(path, "retry_topic_of", quote!(#path));
+                quote!(#some(#function))
             }
             (Value::Expression(pairs), Kind::Pairs) => match &**pairs {
                 Expr::Array(pairs) => quote!(#some(&#pairs)),
@@ -261,12 +265,11 @@ impl Expansion<'_> {
                 ("dead_letter", arguments)
             }
             Check::RetryTopic => {
-                let dead_letter = match self.arguments.find("dead_letter") {
-                    Some(entry) => {
-                        let (value, _) = constant_of(entry, "");
-                        quote!(::core::option::Option::Some(#value))
-                    }
-                    None => quote!(::core::option::Option::None),
+                let dead_letter = if let Some(entry) = self.arguments.find("dead_letter") {
+                    let (value, _) = constant_of(entry, "");
+                    quote!(::core::option::Option::Some(#value))
+                } else {
+                    quote!(::core::option::Option::None)
                 };
                 ("retry_topic", quote!(#mqtt, #dead_letter, #value))
             }
@@ -323,7 +326,7 @@ fn constant_of(entry: &Entry, group: &str) -> (TokenStream, TokenStream) {
         return (value.to_token_stream(), TokenStream::new());
     }
     let name = format_ident!(
-        "__RUSTSTREAM_{}_{}",
+        "__SUBSCRIBER_{}_{}",
         group.to_uppercase(),
         entry.key.name.to_uppercase()
     );
@@ -342,12 +345,21 @@ fn slot(runtime: &Runtime, arguments: &Arguments, signature: &Signature) -> Toke
     let private = runtime.private(at_function);
     let here = runtime.private(Span::call_site());
     let incoming = Ident::new("__incoming", Span::mixed_site());
+    let rejection = Ident::new("__rejection", Span::mixed_site());
     let extracted = cfg::arguments(signature);
     let extract = extracted.iter().map(|argument| {
         let (condition, name, of) = (argument.condition(), &argument.name, argument.of);
-        let generic = quote!(#incoming);
-        let call = call_with_type(runtime, of, "argument", generic);
-        quote!(#condition let #name = #call?;)
+        let call = extract_of(runtime, of, quote!(#incoming));
+        // A `match`, because `?` is two calls to be compiled for each argument.
+        quote! {
+            #condition
+            let #name = match #call {
+                ::core::result::Result::Ok(#name) => #name,
+                ::core::result::Result::Err(#rejection) => {
+                    return ::core::result::Result::Err(#rejection);
+                }
+            };
+        }
     });
     let call = cfg::call(function, &extracted);
     let verdict = verdict(runtime, arguments, signature, &call);
@@ -358,7 +370,12 @@ fn slot(runtime: &Runtime, arguments: &Arguments, signature: &Signature) -> Toke
             ::core::result::Result::Ok(#future)
         }
     };
-    quote_spanned!(at_function=> || #private::Typed::boxed(#closure))
+    let boxed = quote_spanned!(at_function=> #private::Typed::boxed(#closure));
+    quote! {
+        fn __slot() -> ::std::boxed::Box<dyn #here::Slot> {
+            #boxed
+        }
+    }
 }
 
 /// Runs the handler and says what came of it.
@@ -410,28 +427,22 @@ fn needs(runtime: &Runtime, signature: &Signature) -> TokenStream {
     let private = runtime.private(Span::call_site());
     let arguments = cfg::arguments(signature);
     if arguments.is_empty() {
-        return quote!(|_| ());
+        return quote!(fn __needs(_: &mut #private::Requirements) {});
     }
     let collect = arguments.iter().map(|argument| {
         let (condition, of) = (argument.condition(), argument.of);
         quote!(#condition #private::Of::<#of>::collect(#needs);)
     });
-    quote!(|#needs| { #(#collect)* })
+    quote!(fn __needs(#needs: &mut #private::Requirements) { #(#collect)* })
 }
 
-/// `function::<of>(arguments)`, underlined as the type.
-fn call_with_type(
-    runtime: &Runtime,
-    of: &syn::Type,
-    function: &str,
-    arguments: TokenStream,
-) -> TokenStream {
+/// Extracts one argument, underlined as its type.
+fn extract_of(runtime: &Runtime, of: &syn::Type, from: TokenStream) -> TokenStream {
     let (first, last) = ends(of);
     let private = runtime.private(first);
-    let function = Ident::new(function, first);
-    let mut parentheses = Group::new(Delimiter::Parenthesis, arguments);
+    let mut parentheses = Group::new(Delimiter::Parenthesis, from);
     parentheses.set_span(last);
-    quote_spanned!(first=> #private::#function::<#of> #parentheses)
+    quote_spanned!(first=> <#of as #private::Argument>::extract #parentheses)
 }
 
 /// The handler's name.
@@ -446,8 +457,8 @@ fn name(arguments: &Arguments, signature: &Signature) -> TokenStream {
 fn constant_name(signature: &Signature, others: usize) -> String {
     let function = signature.ident.unraw();
     match others {
-        0 => format!("__RUSTSTREAM_{function}"),
-        others => format!("__RUSTSTREAM_{function}_{others}"),
+        0 => format!("__subscriber_{function}"),
+        others => format!("__subscriber_{function}_{others}"),
     }
 }
 

@@ -5,8 +5,11 @@ pub use inventory;
 pub use crate::Delivery;
 pub use crate::Failure;
 pub use crate::Outcome;
+// By another name, which no lint takes for one that the user has imported.
+pub use crate::extract::Extract as Argument;
 pub use crate::extract::Incoming;
 pub use crate::finish::*;
+pub use crate::handler::Slot;
 pub use crate::handler::Typed;
 pub use crate::policy::*;
 pub use crate::registration::*;
@@ -49,8 +52,8 @@ at_compile_time! {
 
 /// The function of `retry_topic_with`.
 #[must_use]
-pub const fn retry_topic_of(function: RetryTopic) -> Option<RetryTopic> {
-    Some(function)
+pub const fn retry_topic_of(function: RetryTopic) -> RetryTopic {
+    function
 }
 
 type RetryTopic = fn(&Delivery) -> Cow<'_, str>;

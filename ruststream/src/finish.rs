@@ -23,8 +23,6 @@ use crate::Message;
 use crate::Outcome;
 use crate::codec::EncodeError;
 use crate::extract::Extract;
-use crate::extract::Incoming;
-use crate::extract::Rejection;
 use crate::handler::Failed;
 use crate::handler::Verdict;
 use crate::registration::Requirements;
@@ -44,7 +42,7 @@ pub trait Fallback {
     /// It is no `Batch`.
     const BATCH: bool = false;
 
-    /// It needs nothing.
+    /// It needs nothing: that it is no argument at all is told elsewhere.
     fn collect(needs: &mut Requirements) {
         let _ = needs;
     }
@@ -57,16 +55,21 @@ impl<T, E> Of<Result<T, E>> {
     pub const FAILS: bool = true;
 }
 
-impl<T> Of<Batch<T>> {
-    /// It is a batch.
-    pub const BATCH: bool = true;
-}
-
 impl<T: Extract> Of<T> {
     /// Collect what this argument needs.
+    #[expect(
+        clippy::inline_always,
+        reason = "so that it is compiled with the handler's module, not again for all of them"
+    )]
+    #[inline(always)]
     pub fn collect(needs: &mut Requirements) {
         T::requires(needs);
     }
+}
+
+impl<T> Of<Batch<T>> {
+    /// It is a batch.
+    pub const BATCH: bool = true;
 }
 
 /// A return value that is no `Result` succeeded.
@@ -106,12 +109,6 @@ impl Failure for Nothing {
     fn outcome(&self) -> Outcome {
         Outcome::Drop
     }
-}
-
-/// Extract one argument.
-#[inline]
-pub fn argument<T: Extract>(from: &mut Incoming<'_>) -> Result<T, Rejection> {
-    T::extract(from)
 }
 
 /// A handler that succeeded.
@@ -253,7 +250,7 @@ fn answer(message: Option<Result<Message, EncodeError>>) -> Verdict {
 
 /// The type of a function item, by which its registration is found.
 #[must_use]
-pub fn type_of<F: 'static>(function: &F) -> TypeId {
+pub const fn type_of<F: 'static>(function: &F) -> TypeId {
     let _ = function;
     TypeId::of::<F>()
 }
@@ -265,3 +262,6 @@ pub fn hash_of<K: Hash>(key: K) -> u64 {
     key.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests;

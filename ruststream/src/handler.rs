@@ -82,56 +82,56 @@ impl Failed {
     }
 }
 
-/// A slot for one handler: how to start it, and the box its future lives in.
-pub struct Typed<S, F> {
-    start: S,
-    running: Pin<Box<Option<F>>>,
-}
+/// Makes slots of closures.
+#[derive(Debug)]
+pub struct Typed;
 
-impl<S, F> Typed<S, F>
-where
-    S: FnMut(&mut Incoming<'_>) -> Result<F, Rejection> + Send + 'static,
-    F: Future<Output = Verdict> + Send + 'static,
-{
-    /// A free slot.
+impl Typed {
+    /// A free slot: how to start its handler, and the box its future lives in.
     #[must_use]
-    pub fn boxed(start: S) -> Box<dyn Slot> {
-        Box::new(Self {
-            start,
-            running: Box::pin(None),
-        })
+    #[expect(
+        clippy::inline_always,
+        reason = "so that it is compiled with the handler's module, not again for all of them"
+    )]
+    #[inline(always)]
+    pub fn boxed<S, F>(start: S) -> Box<dyn Slot>
+    where
+        S: FnMut(&mut Incoming<'_>) -> Result<F, Rejection> + Send + 'static,
+        F: Future<Output = Verdict> + Send + 'static,
+    {
+        Box::new((start, Box::pin(None)))
     }
 }
 
-impl<S, F> Slot for Typed<S, F>
+/// A pair rather than a type of its own, because the compiler keeps the code of a method with its self
+/// type: a pair of the user's own types is compiled again with the module they stand in, a type of this
+/// crate would be compiled again for every handler when one of them changes.
+impl<S, F> Slot for (S, Pin<Box<Option<F>>>)
 where
     S: FnMut(&mut Incoming<'_>) -> Result<F, Rejection> + Send,
     F: Future<Output = Verdict> + Send,
 {
     fn start(&mut self, from: &mut Incoming<'_>) -> Result<(), Rejection> {
-        let future = (self.start)(from)?;
-        self.running.set(Some(future));
+        let (start, running) = self;
+        // A `match`, because `?` is two calls to be compiled for each handler.
+        match start(from) {
+            Ok(future) => running.set(Some(future)),
+            Err(rejection) => return Err(rejection),
+        }
         Ok(())
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Verdict> {
-        let Some(running) = self.running.as_mut().as_pin_mut() else {
+        let (_, running) = self;
+        let Some(future) = running.as_mut().as_pin_mut() else {
             return Poll::Pending;
         };
-        let verdict = std::task::ready!(running.poll(cx));
-        self.running.set(None);
+        let verdict = std::task::ready!(future.poll(cx));
+        running.set(None);
         Poll::Ready(verdict)
     }
 
     fn clear(&mut self) {
-        self.running.set(None);
-    }
-}
-
-impl<S, F> fmt::Debug for Typed<S, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Typed")
-            .field("running", &self.running.is_some())
-            .finish_non_exhaustive()
+        self.1.set(None);
     }
 }

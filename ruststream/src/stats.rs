@@ -9,6 +9,9 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*
+            /// What is in the pump's hands now: deliveries it works on, copies that wait.
+            #[cfg(feature = "testing")]
+            pub(crate) in_hand: Counter,
         }
 
         /// The totals of one mount point since it started.
@@ -70,6 +73,12 @@ impl Counter {
     pub(crate) fn add(&self, more: u64) {
         self.0
             .store(self.0.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    }
+
+    /// It is this many now.
+    #[cfg(feature = "testing")]
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
     }
 
     pub(crate) fn value(&self) -> u64 {

@@ -1,74 +1,77 @@
-//! What `#[subscriber]` leaves behind.
+//! What `#[subscriber]` leaves behind, as the application finds it.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use ruststream::Bytes;
-use ruststream::Delivery;
-use ruststream::Extract;
 use ruststream::Failure;
 use ruststream::Outcome;
-use ruststream::extract::Incoming;
-use ruststream::extract::Rejection;
+use ruststream::Registry;
+use ruststream::registration::Form;
+use ruststream::registration::Options;
 use ruststream::subscriber;
 
-struct Payload(Bytes);
-
-impl Extract for Payload {
-    fn extract(from: &mut Incoming<'_>) -> Result<Self, Rejection> {
-        Ok(Self(from.delivery().payload().clone()))
-    }
-}
-
 #[derive(Debug, Failure)]
-enum Problem {
-    #[failure(retry_after = "5s")]
-    Busy,
-    #[failure(dead_letter)]
-    Broken(u32),
-}
+#[failure(retry)]
+struct Busy;
 
-impl fmt::Display for Problem {
+impl fmt::Display for Busy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?}")
+        f.write_str("busy")
     }
 }
 
-fn retry_to(delivery: &Delivery) -> Cow<'_, str> {
-    Cow::Borrowed(delivery.address())
-}
+mod orders {
+    use super::*;
 
-fn customer(delivery: &Delivery) -> &[u8] {
-    delivery.payload()
-}
-
-#[subscriber(address = "orders", max_attempts = 3, dead_letter = "orders.dead")]
-async fn fulfil(payload: Payload) -> Result<(), Problem> {
-    match payload.0.len() {
-        0 => Err(Problem::Broken(1)),
-        1 => Err(Problem::Busy),
-        _ => Ok(()),
+    #[subscriber(address = "orders", max_attempts = 3, dead_letter = "orders.dead")]
+    pub(super) async fn fulfil(payload: Bytes) -> Result<(), Busy> {
+        if payload.is_empty() {
+            return Err(Busy);
+        }
+        Ok(())
     }
 }
 
-#[subscriber(filter = "a/+", retry_topic_with = retry_to, ordered_by = customer, mqtt(qos = 1, shared = "w"), timeout = "5s", backoff = "1s..2s")]
-async fn record(_: Payload) -> Outcome {
+#[subscriber(
+    filter = "devices/+/state",
+    retry_topic = "devices/retry/state",
+    name = "recorder"
+)]
+async fn record(_: Bytes) -> Outcome {
     Outcome::Ack
 }
 
-#[subscriber(queue = "q", reply_to = "answers")]
-async fn answer(_: Payload) -> Result<u32, Problem> {
-    Ok(1)
-}
-#[subscriber(queue = "q", reply_to = "answers", on_error = drop)]
-async fn answer_2(_: Payload) -> Result<u32, String> {
-    Ok(1)
+async fn no_handler(_: Bytes) {}
+
+#[test]
+fn a_registration_is_found_by_its_function() {
+    let registry = Registry::linked();
+    assert_eq!(registry.len(), 2);
+    let fulfil = registry.find(orders::fulfil).unwrap();
+    assert_eq!(
+        (fulfil.name, fulfil.module),
+        ("fulfil", "subscriber::orders")
+    );
+    assert_eq!((fulfil.form, fulfil.address), (Form::Address, "orders"));
+    assert!(
+        fulfil.file.ends_with("tests/subscriber.rs"),
+        "{}",
+        fulfil.file
+    );
+    assert!(fulfil.fails);
+    let record = registry.find(record).unwrap();
+    assert_eq!((record.name, record.form), ("recorder", Form::Filter));
+    assert!(!record.fails);
+    assert!(registry.find(no_handler).is_none());
 }
 
 #[test]
-fn all_are_registered() {
-    assert_eq!(
-        ruststream::__private::inventory::iter::<ruststream::registration::Registration>().count(),
-        4
-    );
+fn what_is_not_declared_is_not_set() {
+    let fulfil = Registry::linked().find(orders::fulfil).unwrap();
+    let expected = Options {
+        max_attempts: Some(3),
+        dead_letter: Some("orders.dead"),
+        ..Options::NONE
+    };
+    assert_eq!(format!("{:?}", fulfil.options), format!("{expected:?}"));
 }

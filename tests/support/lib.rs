@@ -1,1 +1,50 @@
 //! What the tests, examples and benches share.
+
+mod starts;
+
+pub use starts::Start;
+pub use starts::Starts;
+
+use ruststream::testing::EventKind;
+use ruststream::testing::TestApp;
+
+/// What `mount` said to the broker about its deliveries, in order, and when it was given one.
+#[must_use]
+pub fn words(app: &TestApp, mount: &str) -> Vec<&'static str> {
+    let kinds = app.observer().events_of(mount);
+    kinds.iter().filter_map(word).collect()
+}
+
+fn word(kind: &EventKind) -> Option<&'static str> {
+    Some(match kind {
+        EventKind::Delivered { .. } => "delivered",
+        EventKind::Accepted => "accepted",
+        EventKind::Rejected => "rejected",
+        EventKind::Returned => "returned",
+        EventKind::Released => "released",
+        EventKind::Left => "left",
+        EventKind::Stale => "stale",
+        _ => return None,
+    })
+}
+
+/// How many messages were published to `address`, by whomever.
+#[must_use]
+pub fn published(app: &TestApp, address: &str) -> usize {
+    let events = app.events();
+    let here = events.iter().filter(|event| event.address == address);
+    here.filter(|event| matches!(event.kind, EventKind::Published { .. } | EventKind::Unread))
+        .count()
+}
+
+/// The text of a header, or its number as text.
+#[must_use]
+pub fn header(message: &ruststream::Message, name: &str) -> Option<String> {
+    use ruststream::HeaderValue;
+    Some(match message.headers().first(name)? {
+        HeaderValue::Text(text) => text.to_string(),
+        HeaderValue::Int(number) => number.to_string(),
+        HeaderValue::UInt(number) => number.to_string(),
+        other => format!("{other:?}"),
+    })
+}

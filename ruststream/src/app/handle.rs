@@ -78,6 +78,17 @@ impl Handle {
     }
 }
 
+#[cfg(feature = "testing")]
+impl Handle {
+    /// What each pump has in its hands, by the mount point's name.
+    pub(crate) fn in_hand(&self) -> Vec<(ByteString, u64)> {
+        let mounts = self.0.mounts.iter();
+        mounts
+            .map(|mount| (mount.point.name.clone(), mount.counters.in_hand.value()))
+            .collect()
+    }
+}
+
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle")

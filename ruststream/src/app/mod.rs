@@ -195,7 +195,7 @@ impl App {
     }
 
     /// Choose from this registry instead of what is linked.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn registry(mut self, registry: Registry) -> Self {
         self.registry = registry;
         self

@@ -79,6 +79,15 @@ impl App {
     }
 }
 
+#[cfg(feature = "testing")]
+impl App {
+    /// Start it, to be started again later.
+    pub(crate) async fn start_again(&self) -> Result<Handle, Error> {
+        let plan = self.plan()?;
+        start(plan, &self.state).await.map(Handle::new)
+    }
+}
+
 /// Who asks for a stop: the first request drains, the second ends at once.
 enum Requests<F> {
     Signals(Signals),

@@ -1,4 +1,11 @@
+use std::time::Duration;
+
 use super::*;
+use crate::policy::Backoff;
+use crate::policy::Delay;
+use crate::registration::MqttOptions;
+use crate::registration::Options;
+use crate::settle::Settle;
 
 #[test]
 #[rustfmt::skip]
@@ -51,6 +58,54 @@ fn nothing_is_published_to_a_wildcard() {
         assert!(
             target(key, false, "a+b").is_ok(),
             "an AMQP address may have a `+`"
+        );
+    }
+}
+
+/// The keys of what is wrong.
+fn keys(form: Form, address: &'static str, is_mqtt: bool, options: &Options) -> Vec<&'static str> {
+    let problems = Declared::of(form, address, is_mqtt, options).problems();
+    problems.iter().map(Problem::key).collect()
+}
+
+#[test]
+// spec: C21 M41
+fn effective_values_are_held_against_the_same_rules() {
+    let mqtt = |mqtt| Options {
+        mqtt: Some(mqtt),
+        ..Options::NONE
+    };
+    let retried = Options {
+        retry_topic: Some("a/retry"),
+        ..Options::NONE
+    };
+    let none = Options::NONE;
+    #[rustfmt::skip]
+    let rows: &[(Form, &str, bool, Options, &[&str])] = &[
+        (Form::Address, "orders", false, none,    &[]),
+        (Form::Address, "",       false, none,    &["address"]),
+        (Form::Filter,  "a/+",    true,  none,    &["retry_topic"]),
+        (Form::Filter,  "a/+",    true,  retried, &[]),
+        (Form::Filter,  "a/#/b",  true,  retried, &["filter"]),
+        (Form::Queue,   "a",      false, retried, &["retry_topic"]),
+        (Form::Queue,   "a",      true,  none,    &["queue"]),
+        (Form::Topic,   "a",      true,  Options { settle: Some(Settle::AtMostOnce), ..none }, &["settle"]),
+        (Form::Queue,   "a",      false, Options { settle: Some(Settle::AtMostOnce), delay: Some(Delay::Hold), ..none }, &["delay"]),
+        (Form::Topic,   "a",      true,  Options { dead_letter: Some("dead/+"), reply_to: Some("b+"), ..none }, &["dead_letter", "reply_to"]),
+        (Form::Queue,   "a",      false, Options { max_attempts: Some(0), prefetch: Some(0), concurrency: Some(0), workers: Some(0), ..none },
+            &["max_attempts", "prefetch", "concurrency", "workers"]),
+        (Form::Queue,   "a",      false, Options { timeout: Some(Duration::ZERO), group: Some(""), ..none }, &["timeout", "group"]),
+        (Form::Queue,   "a",      false, Options { backoff: Some(Backoff { first: Duration::MAX, max: Duration::ZERO }), ..none }, &["backoff"]),
+        (Form::Topic,   "a",      true,  mqtt(MqttOptions { qos: Some(3), retain_handling: Some(3), ..MqttOptions::NONE }), &["qos", "retain_handling"]),
+        (Form::Topic,   "a",      true,  mqtt(MqttOptions { shared: Some("a/b"), no_local: Some(true), ..MqttOptions::NONE }), &["shared", "no_local"]),
+        (Form::Topic,   "a",      true,  Options { max_attempts: Some(3), ..mqtt(MqttOptions { no_local: Some(true), ..MqttOptions::NONE }) }, &["no_local"]),
+        (Form::Topic,   "a",      true,  Options { delay: Some(Delay::Hold), ..mqtt(MqttOptions { qos: Some(0), ..MqttOptions::NONE }) }, &["delay"]),
+    ];
+    for (form, address, is_mqtt, options, expected) in rows {
+        assert_eq!(
+            keys(*form, address, *is_mqtt, options),
+            *expected,
+            "{form:?} {address} {options:?}"
         );
     }
 }

@@ -57,7 +57,13 @@ impl Extract for Message {
 pub struct Text(pub ByteString);
 
 impl Text {
-    /// The text.
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text itself, to keep.
     #[must_use]
     pub fn into_inner(self) -> ByteString {
         self.0

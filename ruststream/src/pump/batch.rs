@@ -40,7 +40,12 @@ impl Shell {
 
     /// Start the forming batch, if a lane is free.
     pub(super) fn start_forming(&mut self) -> bool {
-        if self.free.is_empty() || self.forming.is_empty() {
+        if self.forming.is_empty() {
+            // A lost connection may have emptied it: there is nothing to be due any more.
+            self.forming_until = None;
+            return false;
+        }
+        if self.free.is_empty() {
             return false;
         }
         self.forming_until = None;
@@ -60,8 +65,12 @@ impl Shell {
         let span = self.span(&batch[0]);
         let lane = &mut self.lanes[index];
         lane.is_busy = true;
-        // The lane's own memory becomes that of the next forming batch.
-        self.forming = std::mem::replace(&mut lane.deliveries, batch);
+        let spare = std::mem::replace(&mut lane.deliveries, batch);
+        // The lane's own memory becomes that of the next forming batch, unless one is forming
+        // already, beside an item that goes alone.
+        if self.forming.is_empty() {
+            self.forming = spare;
+        }
         Ledger::reset(&mut lane.ledger, lane.deliveries.len());
         let entered = span.as_ref().map(tracing::Span::enter);
         let mut incoming = Incoming::batch(&mut lane.deliveries, &self.pump.scope, &lane.ledger);
@@ -117,7 +126,7 @@ impl Shell {
                 }
                 (ItemOutcome::Abandoned, _) => self.left_without_outcome(id, delivery),
                 (ItemOutcome::Unanswered, &Rest::Failed(reason, own, text)) => {
-                    self.failed(id, delivery, reason, own, text)
+                    self.failed(id, delivery, reason, own, text);
                 }
             }
         }

@@ -278,10 +278,9 @@ impl Core {
             return Step::None;
         };
         match (entry.stage, result) {
-            (Stage::Settling, Err(AckError::Stale)) => self.stale(id),
-            (Stage::Settling, _) => self.gone(id, Step::Forget),
             // Nothing was said to the broker, so it has the message: a copy would double it.
-            (Stage::SettlingFirst(_), Err(AckError::Stale)) => self.stale(id),
+            (Stage::Settling | Stage::SettlingFirst(_), Err(AckError::Stale)) => self.stale(id),
+            (Stage::Settling, _) => self.gone(id, Step::Forget),
             // Otherwise it may have been taken: only the copy keeps the message.
             (Stage::SettlingFirst(due), _) => {
                 if let Some(entry) = &mut self.entries[id as usize] {
@@ -316,18 +315,24 @@ impl Core {
     }
 
     /// The application stops: pauses end now, waiting copies leave at `flush_at` at the latest
-    /// (spec C7).
-    pub(crate) fn handle_stop(&mut self, now: Elapsed, flush_at: Elapsed) {
+    /// (spec C7). Returns how many of them leave early for it.
+    pub(crate) fn handle_stop(&mut self, now: Elapsed, flush_at: Elapsed) -> u64 {
         self.flush_at = Some(flush_at);
+        let mut early = 0;
         let timers = std::mem::take(&mut self.timers);
         for (due, id) in timers {
             let due = match self.entry(id).map(|entry| entry.stage) {
                 Some(Stage::Paused(_)) => now,
-                Some(Stage::Waiting(_)) => due.min(flush_at.max(now)),
+                Some(Stage::Waiting(_)) => {
+                    let latest = flush_at.max(now);
+                    early += u64::from(latest < due);
+                    due.min(latest)
+                }
                 _ => due,
             };
             self.timers.insert((due, id));
         }
+        early
     }
 
     /// The shell took a delivery back from its handler without an outcome, or returned it unhandled.
@@ -361,6 +366,12 @@ impl Core {
     /// Whether no delivery and no copy is in the pump's hands.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.entries.len()
+    }
+
+    /// How many deliveries and copies are in the pump's hands.
+    #[cfg(feature = "testing")]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
     }
 
     /// Whether a word to the broker is on its way for this delivery: it is seen through.

@@ -115,7 +115,8 @@ impl Shell {
     }
 
     fn settle_by_hand(&mut self, id: Id, mut care: Box<Care>, outcome: Outcome) {
-        let decision = decide(outcome, None, &self.facts_of(&care.delivery));
+        let mut decision = decide(outcome, None, &self.facts_of(&care.delivery));
+        self.repace(&care.delivery, &mut decision);
         self.note_decision(&care.delivery, outcome, &decision);
         if decision.refused {
             care.tell(Err(AckError::Unsupported));

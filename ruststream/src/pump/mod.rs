@@ -10,6 +10,7 @@ mod hand;
 mod lane;
 mod notice;
 mod order;
+mod repace;
 mod settle;
 mod shell;
 mod stop;
@@ -81,7 +82,10 @@ impl Pump {
             if !shell.is_draining() && draining.as_mut().poll(cx).is_ready() {
                 shell.drain();
             }
-            shell.poll(cx)
+            let polled = shell.poll(cx);
+            #[cfg(feature = "testing")]
+            shell.tell_in_hand();
+            polled
         })
         .await
     }

@@ -21,6 +21,11 @@ impl Waiting {
         self.0.is_empty()
     }
 
+    #[cfg(feature = "testing")]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The first delivery whose key is not at work.
     pub(super) fn next(&mut self, is_at_work: impl Fn(u64) -> bool) -> Option<(u64, Delivery)> {
         let index = self.0.iter().position(|(key, _)| !is_at_work(*key))?;

@@ -229,7 +229,7 @@ impl World {
                     then(&|world| world.answer_settlement(index, Err(AckError::Stale), false));
                     for taken in [true, false] {
                         then(&|world| {
-                            world.answer_settlement(index, Err(AckError::Refused), taken)
+                            world.answer_settlement(index, Err(AckError::Refused), taken);
                         });
                     }
                 }
@@ -290,6 +290,10 @@ fn search(settled: &[bool]) -> usize {
                 ),
                 (0, 0, 0),
                 "bounds are given back"
+            );
+            assert!(
+                world.deliveries.iter().all(|ghost| ghost.gone),
+                "nothing vanishes without a last step: {world:?}"
             );
             assert!(
                 world.core.timers.is_empty(),
@@ -372,7 +376,7 @@ fn a_refused_retry_copy_goes_without_diagnostics_then_as_a_dead_letter_then_the_
         then: Some(Disposition::Accept),
     };
     let mut steps = vec![core.handle_plan(id, plan, PAUSE, Duration::ZERO)];
-    while !core.is_empty() {
+    while !core.is_empty() && steps.len() < 10 {
         steps.push(core.handle_published(id, Err(Failure::Permanent), Duration::ZERO));
     }
     let publish = |kind, bare| Step::Publish {

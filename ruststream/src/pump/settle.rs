@@ -98,10 +98,11 @@ impl Shell {
         &mut self,
         id: Id,
         mut delivery: Delivery,
-        decision: Decision,
+        mut decision: Decision,
         is_ack: bool,
         error: Option<&str>,
     ) {
+        self.repace(&delivery, &mut decision);
         let tally = Tally::of(&decision.plan, is_ack);
         let Plan::Settle(_) = decision.plan else {
             let mut care = Care::new(delivery);
@@ -152,10 +153,11 @@ impl Shell {
         let step = self.core.handle_plan(id, decision.plan, pace, now);
         self.carry_out(id, step);
         // A settler that asked for a delay is answered when the delay has begun.
-        if matches!(decision.plan, Plan::Wait { .. })
-            && let Some(care) = &mut self.care[id as usize]
-        {
-            care.tell(Ok(()));
+        if let Plan::Wait { delay, .. } = decision.plan {
+            self.note_wait(delay);
+            if let Some(care) = &mut self.care[id as usize] {
+                care.tell(Ok(()));
+            }
         }
     }
 

@@ -29,6 +29,7 @@ use super::lane::Lane;
 use super::lane::Ready;
 use super::notice::Notices;
 use super::order::Waiting;
+use super::repace::Paces;
 use super::settle::Care;
 use super::settle::Tally;
 use super::stop::Phase;
@@ -91,6 +92,7 @@ pub(super) struct Shell {
     /// When handlers are out of time.
     pub(super) deadlines: BTreeSet<(Elapsed, Id)>,
     pub(super) notices: Notices,
+    pub(super) paces: Paces,
     pub(super) phase: Phase,
     /// The window is 1 until a first delivery shows that no crash loop is at work (spec C24).
     is_narrow: bool,
@@ -163,6 +165,7 @@ impl Shell {
             publishes: FuturesUnordered::new(),
             deadlines: BTreeSet::new(),
             notices: Notices::default(),
+            paces: Paces::default(),
             phase: Phase::Running,
             is_narrow: false,
             stash: None,
@@ -206,6 +209,16 @@ impl Shell {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Tell those who wait for the end of everything how much is left.
+    #[cfg(feature = "testing")]
+    pub(super) fn tell_in_hand(&self) {
+        let in_hand = self.core.len()
+            + self.waiting.len()
+            + self.forming.len()
+            + usize::from(self.stash.is_some());
+        self.pump.counters.in_hand.set(in_hand as u64);
     }
 
     fn poll_settled(&mut self, cx: &mut Context<'_>) -> bool {
@@ -263,24 +276,50 @@ impl Shell {
 
     fn poll_arrivals(&mut self, cx: &mut Context<'_>, budget: &mut usize) -> bool {
         let mut progress = false;
-        if !self.free.is_empty()
-            && let Some(delivery) = self.stash.take()
-        {
-            self.route_later(delivery);
+        if !self.free.is_empty() && self.stash.is_some() && *budget > 0 {
             progress = true;
+            *budget -= 1;
+            // The source is heard first: what was stashed before its connection was lost is not
+            // started (spec C13).
+            let arrival = if self.has_ended {
+                Poll::Pending
+            } else {
+                self.pump.source.poll_next(cx)
+            };
+            match arrival {
+                Poll::Pending => self.unstash(),
+                Poll::Ready(Arrival::Delivery(delivery)) => {
+                    self.unstash();
+                    self.arrived(delivery);
+                }
+                Poll::Ready(other) => self.heard(other),
+            }
         }
         while *budget > 0 && self.stash.is_none() && !self.has_ended {
             match self.pump.source.poll_next(cx) {
                 Poll::Ready(Arrival::Delivery(delivery)) => self.arrived(delivery),
-                Poll::Ready(Arrival::Connected { epoch }) => self.connected(epoch),
-                Poll::Ready(Arrival::Disconnected(error)) => self.disconnected(&error),
-                Poll::Ready(Arrival::Ended) => self.has_ended = true,
+                Poll::Ready(other) => self.heard(other),
                 Poll::Pending => break,
             }
             progress = true;
             *budget -= 1;
         }
         progress
+    }
+
+    fn heard(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Delivery(delivery) => self.arrived(delivery),
+            Arrival::Connected { epoch } => self.connected(epoch),
+            Arrival::Disconnected(error) => self.disconnected(&error),
+            Arrival::Ended => self.has_ended = true,
+        }
+    }
+
+    fn unstash(&mut self) {
+        if let Some(delivery) = self.stash.take() {
+            self.route_later(delivery);
+        }
     }
 
     /// Take what is due, then arm the timer for what is next. Whether anything was due.
@@ -418,11 +457,10 @@ impl Shell {
     /// Count the attempt (spec C1).
     #[inline]
     fn number(&mut self, delivery: &mut Delivery) {
-        let counted = match delivery.counted {
-            Some(counted) => counted,
-            // A broker that only flags redeliveries has delivered it once at least.
-            None => u32::from(delivery.redelivered && self.facts.returns == Returns::Uncounted),
-        };
+        // Where the broker does not count, its flag says that it has delivered it once at least,
+        // whatever number it shows beside it (spec C22).
+        let flagged = u32::from(delivery.redelivered && self.facts.returns == Returns::Uncounted);
+        let counted = delivery.counted.unwrap_or(0).max(flagged);
         let carried = attempt::carried(delivery.headers(), &self.pump.mount.name);
         if carried.malformed {
             self.warn_of_malformed_count();

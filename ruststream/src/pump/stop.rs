@@ -50,8 +50,9 @@ impl Shell {
         let drain = self.pump.stop.drain;
         self.phase = Phase::Draining(now.saturating_add(drain));
         self.pump.source.stop();
-        self.core
-            .handle_stop(now, now.saturating_add(drain.saturating_sub(FLUSH)));
+        let flush_at = now.saturating_add(drain.saturating_sub(FLUSH));
+        let early = self.core.handle_stop(now, flush_at);
+        self.pump.counters.flushed.add(early);
         if self.pump.mount.capabilities.releases {
             while let Some(delivery) = self.stash.take().or_else(|| self.waiting.pop()) {
                 let id = self.admit(delivery.settled, delivery.payload().len());
@@ -62,6 +63,15 @@ impl Shell {
                 };
                 self.apply(id, delivery, decision, false, None);
             }
+        }
+    }
+
+    /// Count a retry that is asked for during the drain and would be due after it.
+    pub(super) fn note_wait(&self, delay: Duration) {
+        if let Phase::Draining(until) = self.phase
+            && self.now().saturating_add(delay) > until.saturating_sub(FLUSH)
+        {
+            self.pump.counters.flushed.add(1);
         }
     }
 
@@ -109,23 +119,20 @@ impl Shell {
             if !self.lanes[index].is_busy {
                 continue;
             }
-            let claim = self.lanes[index]
-                .by_hand
-                .as_ref()
-                .and_then(|right| right.claim());
+            if let Some(right) = &self.lanes[index].by_hand {
+                right.revoke();
+            }
             self.drop_future(index);
-            drop(claim);
             for delivery in self.release_all(index) {
                 self.core.handle_abandoned(delivery.id);
                 self.unfinished += 1;
             }
         }
         for id in 0..self.care.len() {
-            let is_waiting = self.care[id]
-                .as_ref()
-                .is_some_and(|care| care.right.is_some());
-            if is_waiting && let Some(care) = self.care[id].take() {
-                drop(care.right.and_then(|right| right.claim()));
+            if let Some(care) = self.care[id].take_if(|care| care.right.is_some()) {
+                if let Some(right) = &care.right {
+                    right.revoke();
+                }
                 self.core.handle_abandoned(care.delivery.id);
                 self.unfinished += 1;
             }

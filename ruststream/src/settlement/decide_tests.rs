@@ -14,7 +14,7 @@ use Outcome::Drop;
 use Outcome::Retry;
 use Outcome::RetryAfter;
 
-const DAY: Duration = Duration::from_secs(86_400);
+const DAY: Duration = Duration::from_hours(24);
 const NOW: Duration = Duration::ZERO;
 const TEN_MS: Duration = Duration::from_millis(10);
 
@@ -286,12 +286,15 @@ fn delays_dead_letters_and_paces_come_to_the_plans_of_section_c() {
     ]);
 }
 
+/// A situation in words, the outcome, its cause, what is known, and the reason that is told.
+type ReasonRow = (&'static str, Outcome, Option<Reason>, Facts, Option<Reason>);
+
 // spec: C8 C9 C10 C23
 #[test]
 fn the_reason_says_why_a_delivery_died() {
     let spent_facts = dead(capped(counted(AMQP, 2), 3));
     #[rustfmt::skip]
-    let rows: &[(&str, Outcome, Option<Reason>, Facts, Option<Reason>)] = &[
+    let rows: &[ReasonRow] = &[
         ("its attempts are spent",           Retry,               None,                  spent_facts,           Some(MaxAttempts)),
         ("an error at the cap",              Retry,               Some(Reason::Error),   spent_facts,           Some(Reason::Error)),
         ("a panic at the cap",               Retry,               Some(Reason::Panic),   spent_facts,           Some(Reason::Panic)),

@@ -144,9 +144,9 @@ impl State {
         }
         let epoch = consumer.epoch;
         let counting = self.counting;
-        for (key, entry) in consumer.take_ahead(TAKEN) {
+        consumer.take_ahead(TAKEN, |key, entry| {
             into.push(queue.delivery(entry, Some(Token { epoch, key }), counting));
-        }
+        });
         Some(epoch)
     }
 

@@ -183,13 +183,15 @@ impl Consumer {
 
     /// The next assigned deliveries, so many at most, the last of them first.
     #[inline]
-    pub(super) fn take_ahead(&mut self, most: usize) -> impl Iterator<Item = (u64, &Entry)> {
+    pub(super) fn take_ahead(&mut self, most: usize, mut each: impl FnMut(u64, &Entry)) {
         let count = self.inbox.len().min(most);
-        let slots = &self.slots;
-        self.inbox.drain(..count).rev().filter_map(|slot| {
-            let Slot { entry, generation } = slots.get(slot as usize)?;
-            Some((key(slot, *generation), entry.as_ref()?))
-        })
+        for slot in self.inbox.drain(..count).rev() {
+            if let Some(Slot { entry, generation }) = self.slots.get(slot as usize)
+                && let Some(entry) = entry
+            {
+                each(key(slot, *generation), entry);
+            }
+        }
     }
 
     /// The delivery of this key was not handed out after all: it is the next one.

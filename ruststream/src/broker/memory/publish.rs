@@ -47,13 +47,17 @@ pub(super) struct Straight<'a> {
 
 impl Straight<'_> {
     /// Assign the message. It is written where it stays: one that is handed on is copied each time.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a message is large to hand on, and nothing else puts one"
+    )]
+    #[inline(always)]
     pub(super) fn put(self, to: ByteString, message: Message) {
         let place = self.consumer.place();
         *place = Some(Entry::plain(self.pool.take(to, message), self.order));
         self.consumer.in_flight += 1;
-        if let Some(waker) = self.consumer.waiting.take() {
-            self.wakes.add(waker);
+        if self.consumer.waiting.is_some() {
+            self.wakes.take(&mut self.consumer.waiting);
         }
     }
 }

@@ -80,6 +80,14 @@ impl Wakes {
         }
     }
 
+    /// Add the one that waits, which then waits no more.
+    #[cold]
+    pub(super) fn take(&mut self, waiting: &mut Option<Waker>) {
+        if let Some(waker) = waiting.take() {
+            self.add(waker);
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.one.is_none()
     }

@@ -258,3 +258,184 @@ proptest! {
         }
     }
 }
+
+/// The payloads of what a reader accepted or rejected, and what of it the broker has heard for sure.
+#[derive(Default)]
+struct Said {
+    gone: BTreeSet<String>,
+    told: BTreeSet<String>,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    /// Nobody watches, so that sources take deliveries ahead and collect what was accepted.
+    // spec: C13 C15
+    #[test]
+    fn unwatched_nothing_is_lost_nor_doubled_and_what_was_said_before_a_pause_holds(
+        window in prop_oneof![Just(1_u32), Just(3), Just(50)],
+        steps in prop::collection::vec(step(), 1..160),
+    ) {
+        let broker = Memory::amqp();
+        let mut readers: [Option<Reader>; 2] = [None, None];
+        let mut tokens: [Vec<(Token, String, bool)>; 2] = [Vec::new(), Vec::new()];
+        let mut said: [Said; 2] = Default::default();
+        let mut published = BTreeSet::new();
+        let open = |at: usize| Reader::subscribe(&broker, wanted(Kind::Amqp, READERS[at], window));
+        readers[0] = Some(open(0));
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Publish => {
+                    for copy in 0..4 {
+                        let payload = format!("{number}.{copy}");
+                        published.insert(payload.clone());
+                        publish(&broker, "q", Message::new(payload));
+                    }
+                }
+                Step::Poll(at) => {
+                    if let Some(reader) = &mut readers[at]
+                        && let Some(Arrival::Delivery(mut delivery)) = reader.arrival()
+                    {
+                        let payload = text(&delivery);
+                        prop_assert!(!said[at].told.contains(&payload), "what is gone does not come again");
+                        let token = delivery.token.take().expect("it is unsettled");
+                        let epoch = broker.shared.with(|state| epoch(state, READERS[at]));
+                        prop_assert_eq!(token.epoch, epoch, "nothing comes over a lost connection");
+                        tokens[at].push((token, payload, false));
+                    }
+                }
+                Step::Settle(at, index, how) => {
+                    let count = tokens[at].len();
+                    if count > 0 && let Some(reader) = &mut readers[at] {
+                        let (token, payload, void) = tokens[at].swap_remove(index % count);
+                        let result = reader.settle_token(token, how);
+                        if void {
+                            prop_assert_eq!(result, Err(AckError::Stale));
+                        } else {
+                            prop_assert_eq!(result, Ok(()));
+                            match how {
+                                Disposition::Accept => { said[at].gone.insert(payload); }
+                                Disposition::Reject => {
+                                    said[at].gone.insert(payload.clone());
+                                    said[at].told.insert(payload);
+                                }
+                                Disposition::Return | Disposition::Release => {}
+                            }
+                        }
+                    }
+                }
+                Step::Leave(at, index) => {
+                    // The pump's pause: from here on the broker has heard everything.
+                    let _ = index;
+                    if let Some(reader) = &mut readers[at] {
+                        reader.idle();
+                        let gone = said[at].gone.clone();
+                        said[at].told.extend(gone);
+                    }
+                }
+                Step::Window(at, wanted) => {
+                    if let Some(reader) = &mut readers[at] {
+                        reader.set_window(wanted);
+                        let gone = said[at].gone.clone();
+                        said[at].told.extend(gone);
+                    }
+                }
+                Step::Cut(at) => {
+                    broker.shared.with(|state| {
+                        for reader in 0..state.consumers.len() {
+                            let is_it = state.consumers[reader].as_ref().is_some_and(|known| known.mount == READERS[at]);
+                            if is_it {
+                                state.lose(reader, "cut", Default::default());
+                            }
+                        }
+                    });
+                    for token in &mut tokens[at] {
+                        token.2 = true;
+                    }
+                    // What was not told is delivered again.
+                    let Said { gone, told } = &mut said[at];
+                    gone.clone_from(told);
+                }
+                Step::Crash(at) | Step::Restart(at) => {
+                    let is_crash = matches!(step, Step::Crash(_));
+                    if let Some(reader) = readers[at].take() {
+                        if is_crash { drop(reader) } else { reader.close() }
+                        let gone = said[at].gone.clone();
+                        said[at].told.extend(gone);
+                        tokens[at].clear();
+                    }
+                    if !is_crash {
+                        readers[at] = Some(open(at));
+                    }
+                }
+                Step::Stop(at) => {
+                    if let Some(reader) = &mut readers[at] {
+                        reader.source.stop();
+                        let gone = said[at].gone.clone();
+                        said[at].told.extend(gone);
+                        let held = broker.shared.with(|state| {
+                            let consumers = state.consumers.iter().flatten();
+                            consumers.filter(|known| known.mount == READERS[at]).map(|known| known.in_flight).sum::<u32>()
+                        });
+                        let valid = tokens[at].iter().filter(|(_, _, void)| !void).count();
+                        prop_assert_eq!(held as usize, valid, "a stop gives back all that was not handed out");
+                    }
+                }
+            }
+
+            let here = places(&broker);
+            let distinct: BTreeSet<String> = here.iter().cloned().collect();
+            prop_assert_eq!(here.len(), distinct.len(), "no message is in two places");
+            let gone: BTreeSet<String> = said.iter().flat_map(|said| said.gone.iter().cloned()).collect();
+            let told: BTreeSet<String> = said.iter().flat_map(|said| said.told.iter().cloned()).collect();
+            prop_assert!(distinct.is_disjoint(&told), "what was told is gone");
+            let known: BTreeSet<String> = distinct.union(&gone).cloned().collect();
+            prop_assert_eq!(&known, &published, "every message is somewhere, or was accepted or rejected");
+            broker.shared.with(|state| {
+                for consumer in state.consumers.iter().flatten() {
+                    prop_assert_eq!(consumer.held().count(), consumer.in_flight as usize);
+                    let fits = consumer.in_flight <= consumer.window();
+                    prop_assert!(fits || consumer.is_handed_out(), "no window is exceeded");
+                }
+                Ok(())
+            })?;
+        }
+    }
+
+    /// However a reader is interrupted, first deliveries keep the order in which they were published.
+    #[test]
+    fn unwatched_the_order_is_kept_across_stops_and_windows(
+        count in 1..120_usize,
+        takes in prop::collection::vec((1..50_usize, 1..50_u32), 1..6),
+    ) {
+        let broker = Memory::amqp();
+        for number in 0..count {
+            publish(&broker, "q", Message::new(number.to_string()));
+        }
+        let mut seen = Vec::new();
+        for (take, window) in takes {
+            let mut reader = Reader::connect(&broker, wanted(Kind::Amqp, READERS[0], 40));
+            for turn in 0..take {
+                if turn == take / 2 {
+                    reader.set_window(window);
+                }
+                let Some(mut delivery) = reader.next() else { break };
+                seen.push(text(&delivery).parse::<usize>().expect("a number"));
+                reader.settle(&mut delivery, Disposition::Accept).expect("accepted");
+            }
+            reader.stop();
+            reader.close();
+        }
+        let expected: Vec<usize> = (0..seen.len()).collect();
+        prop_assert_eq!(seen, expected);
+    }
+}
+
+fn epoch(state: &State, mount: &str) -> u32 {
+    let consumers = state.consumers.iter().flatten();
+    consumers
+        .filter(|known| known.mount == mount)
+        .map(|known| known.epoch)
+        .max()
+        .unwrap_or(0)
+}
