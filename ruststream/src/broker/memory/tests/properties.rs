@@ -345,16 +345,18 @@ proptest! {
                         for reader in 0..state.consumers.len() {
                             let is_it = state.consumers[reader].as_ref().is_some_and(|known| known.mount == READERS[at]);
                             if is_it {
-                                state.lose(reader, "cut", Default::default());
+                                state.lose(reader, "cut", Moment::default());
                             }
                         }
                     });
                     for token in &mut tokens[at] {
                         token.2 = true;
                     }
-                    // What was not told is delivered again.
+                    // What the broker had not heard of is there again; only that may be.
+                    let here = places(&broker);
                     let Said { gone, told } = &mut said[at];
-                    gone.clone_from(told);
+                    gone.retain(|payload| told.contains(payload) || !here.contains(payload));
+                    told.clone_from(gone);
                 }
                 Step::Crash(at) | Step::Restart(at) => {
                     let is_crash = matches!(step, Step::Crash(_));
