@@ -4,6 +4,7 @@
 //! the handlers and the publishes, all in one task, and owns the clock. A delivery stays in the
 //! pump's hands until it is settled, so that neither a panic nor a timeout of its handler loses it.
 
+mod arrival;
 mod batch;
 pub(crate) mod core;
 mod hand;
@@ -13,6 +14,7 @@ mod order;
 mod repace;
 mod settle;
 mod shell;
+mod start;
 mod stop;
 mod verdict;
 mod warn;

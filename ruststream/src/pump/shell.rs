@@ -1,11 +1,8 @@
 //! The shell around the state machine: one poll loop that serves settlements first, then
 //! publishes, timers and handlers, and takes deliveries last.
 
-use std::any::Any;
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
@@ -13,9 +10,9 @@ use std::task::Poll;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::stream::Stream;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio::time::Sleep;
-use tracing::level_filters::LevelFilter;
 
 use super::End;
 use super::Pump;
@@ -23,7 +20,6 @@ use super::core::Core;
 use super::core::Elapsed;
 use super::core::Id;
 use super::core::Limits;
-use super::core::Step;
 use super::core::What;
 use super::lane::Lane;
 use super::lane::Ready;
@@ -34,26 +30,12 @@ use super::settle::Care;
 use super::settle::Tally;
 use super::stop::Phase;
 use super::worker;
-use crate::Outcome;
-use crate::broker::Arrival;
 use crate::broker::BoxFuture;
 use crate::broker::PublishError;
 use crate::broker::Published;
-use crate::broker::Returns;
 use crate::delivery::Delivery;
-use crate::extract::Incoming;
-use crate::handler::Verdict;
 use crate::registration::Requirements;
-use crate::settle::AckError;
-use crate::settle::Disposition;
-use crate::settle::Token;
 use crate::settlement::Facts;
-use crate::settlement::Plan;
-use crate::settlement::Reason;
-use crate::settlement::attempt;
-use crate::settler::Right;
-use crate::stats::Health;
-use tokio::task::JoinSet;
 
 /// Deliveries taken in one poll before other tasks get their turn.
 const BUDGET: usize = 64;
@@ -61,13 +43,6 @@ const BUDGET: usize = 64;
 const WAITING_COPIES: usize = 100_000;
 /// Their payload bytes.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
-
-/// How far a handler came at its first poll.
-enum Begun {
-    Returned(Verdict),
-    Running,
-    Panicked(Box<dyn Any + Send>),
-}
 
 /// A publish on its way, and the delivery it is for.
 pub(super) type Outgoing = BoxFuture<'static, (Id, What, Result<Published, PublishError>)>;
@@ -95,11 +70,11 @@ pub(super) struct Shell {
     pub(super) paces: Paces,
     pub(super) phase: Phase,
     /// The window is 1 until a first delivery shows that no crash loop is at work (spec C24).
-    is_narrow: bool,
+    pub(super) is_narrow: bool,
     /// A delivery taken while every lane was busy: the source is looked at all the same, so that a
     /// lost connection is seen.
     pub(super) stash: Option<Delivery>,
-    has_ended: bool,
+    pub(super) has_ended: bool,
     /// Deliveries left unsettled for good on this connection (spec C15).
     pub(super) stuck: u64,
     pub(super) unfinished: usize,
@@ -274,54 +249,6 @@ impl Shell {
         progress
     }
 
-    fn poll_arrivals(&mut self, cx: &mut Context<'_>, budget: &mut usize) -> bool {
-        let mut progress = false;
-        if !self.free.is_empty() && self.stash.is_some() && *budget > 0 {
-            progress = true;
-            *budget -= 1;
-            // The source is heard first: what was stashed before its connection was lost is not
-            // started (spec C13).
-            let arrival = if self.has_ended {
-                Poll::Pending
-            } else {
-                self.pump.source.poll_next(cx)
-            };
-            match arrival {
-                Poll::Pending => self.unstash(),
-                Poll::Ready(Arrival::Delivery(delivery)) => {
-                    self.unstash();
-                    self.arrived(delivery);
-                }
-                Poll::Ready(other) => self.heard(other),
-            }
-        }
-        while *budget > 0 && self.stash.is_none() && !self.has_ended {
-            match self.pump.source.poll_next(cx) {
-                Poll::Ready(Arrival::Delivery(delivery)) => self.arrived(delivery),
-                Poll::Ready(other) => self.heard(other),
-                Poll::Pending => break,
-            }
-            progress = true;
-            *budget -= 1;
-        }
-        progress
-    }
-
-    fn heard(&mut self, arrival: Arrival) {
-        match arrival {
-            Arrival::Delivery(delivery) => self.arrived(delivery),
-            Arrival::Connected { epoch } => self.connected(epoch),
-            Arrival::Disconnected(error) => self.disconnected(&error),
-            Arrival::Ended => self.has_ended = true,
-        }
-    }
-
-    fn unstash(&mut self) {
-        if let Some(delivery) = self.stash.take() {
-            self.route_later(delivery);
-        }
-    }
-
     /// Take what is due, then arm the timer for what is next. Whether anything was due.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(next) = self.next_timer() else {
@@ -368,320 +295,5 @@ impl Shell {
         .into_iter()
         .flatten()
         .min()
-    }
-
-    fn connected(&mut self, epoch: u32) {
-        tracing::info!(
-            messaging.system = self.pump.mount.system,
-            messaging.destination.name = &*self.pump.mount.address,
-            ruststream.handler = &*self.pump.mount.name,
-            epoch,
-            "receiving"
-        );
-        self.pump.health.set(Health::Up);
-        self.is_narrow = self.facts.cap.is_some()
-            && self.facts.returns == Returns::Counted
-            && !self.facts.settled;
-        let window = if self.is_narrow {
-            1
-        } else {
-            self.pump.mount.policy.prefetch
-        };
-        self.pump.source.set_window(window);
-    }
-
-    fn disconnected(&mut self, error: &crate::broker::BrokerError) {
-        tracing::warn!(
-            messaging.system = self.pump.mount.system,
-            messaging.destination.name = &*self.pump.mount.address,
-            ruststream.handler = &*self.pump.mount.name,
-            %error,
-            "connection lost; what was unsettled is delivered again"
-        );
-        self.pump.health.set(Health::Down {
-            reason: error.to_string(),
-        });
-        self.stuck = 0;
-        self.is_narrow = false;
-        self.waiting.discard_unsettled();
-        self.stash.take_if(|delivery| delivery.token.is_some());
-        self.forming.retain(|delivery| delivery.token.is_none());
-        for id in self.core.handle_disconnected() {
-            self.forget(id, Err(AckError::Stale));
-        }
-    }
-
-    #[inline]
-    fn arrived(&mut self, mut delivery: Delivery) {
-        self.pump.counters.deliveries.add(1);
-        self.number(&mut delivery);
-        if self.is_narrow && !delivery.redelivered && delivery.counted.unwrap_or(0) == 0 {
-            self.is_narrow = false;
-            self.pump.source.set_window(self.pump.mount.policy.prefetch);
-        }
-        if self
-            .facts
-            .cap
-            .is_some_and(|cap| delivery.attempt > cap.get())
-        {
-            self.spent_on_arrival(delivery);
-        } else if self.free.is_empty() {
-            self.stash = Some(delivery);
-        } else {
-            self.route(delivery);
-        }
-    }
-
-    /// Give a delivery to a lane, or have it wait for its turn. A lane is free.
-    #[expect(
-        clippy::inline_always,
-        reason = "a delivery is large to hand on, and most take exactly this way"
-    )]
-    #[inline(always)]
-    fn route(&mut self, delivery: Delivery) {
-        if let Some(batch) = self.pump.mount.policy.batch {
-            return self.join_batch(delivery, batch);
-        }
-        match self.pump.mount.policy.ordered_by {
-            None => self.start(delivery, None),
-            Some(key_of) => self.start_in_order(delivery, key_of),
-        }
-    }
-
-    /// [`route`](Self::route) for a delivery that had to wait.
-    #[inline(never)]
-    fn route_later(&mut self, delivery: Delivery) {
-        self.route(delivery);
-    }
-
-    /// Count the attempt (spec C1).
-    #[inline]
-    fn number(&mut self, delivery: &mut Delivery) {
-        // Where the broker does not count, its flag says that it has delivered it once at least,
-        // whatever number it shows beside it (spec C22).
-        let flagged = u32::from(delivery.redelivered && self.facts.returns == Returns::Uncounted);
-        let counted = delivery.counted.unwrap_or(0).max(flagged);
-        let carried = attempt::carried(delivery.headers(), &self.pump.mount.name);
-        if carried.malformed {
-            self.warn_of_malformed_count();
-        }
-        delivery.attempt = attempt::number(carried.attempts, counted);
-    }
-
-    fn start_in_order(&mut self, delivery: Delivery, key_of: fn(&Delivery) -> u64) {
-        let key = match catch_unwind(AssertUnwindSafe(|| key_of(&delivery))) {
-            Ok(key) => key,
-            Err(panic) => {
-                let id = self.admit(delivery.settled, delivery.payload().len());
-                return self.failed(
-                    id,
-                    delivery,
-                    Reason::Panic,
-                    None,
-                    &super::verdict::panic_text(&*panic),
-                );
-            }
-        };
-        if self.is_at_work(key) || self.waiting.has(key) {
-            self.waiting.push(key, delivery);
-        } else {
-            self.start_of_key(delivery, key);
-        }
-    }
-
-    #[inline(never)]
-    fn start_of_key(&mut self, delivery: Delivery, key: u64) {
-        self.start(delivery, Some(key));
-    }
-
-    fn start_waiting(&mut self) -> bool {
-        let mut progress = false;
-        while !self.free.is_empty() {
-            let lanes = &self.lanes;
-            let Some((key, delivery)) = self
-                .waiting
-                .next(|key| lanes.iter().any(|lane| lane.key == Some(key)))
-            else {
-                break;
-            };
-            self.start_of_key(delivery, key);
-            progress = true;
-        }
-        progress
-    }
-
-    fn is_at_work(&self, key: u64) -> bool {
-        self.lanes.iter().any(|lane| lane.key == Some(key))
-    }
-
-    /// Make a delivery known to the state machine.
-    pub(super) fn admit(&mut self, settled: bool, size: usize) -> Id {
-        let id = self.core.insert(settled, size);
-        if id as usize >= self.care.len() {
-            self.care.resize_with(id as usize + 1, || None);
-            self.tallies.resize(id as usize + 1, Tally::None);
-        }
-        id
-    }
-
-    /// Give a delivery to a free lane and poll its handler for the first time.
-    ///
-    /// Most handlers are done by then and say ack. When the source takes that at once, the delivery
-    /// has come and gone without the state machine.
-    #[expect(
-        clippy::inline_always,
-        reason = "a delivery is large to hand on, and most take exactly this way"
-    )]
-    #[inline(always)]
-    fn start(&mut self, mut delivery: Delivery, key: Option<u64>) {
-        let index = *self
-            .free
-            .last()
-            .expect("deliveries are taken only while a lane is free");
-        delivery.id = self.core.next_id();
-        let span = self.span(&delivery);
-        let entered = span.as_ref().map(tracing::Span::enter);
-        let Lane { slot, waker, .. } = &mut self.lanes[index];
-        // The delivery is not the handler's: a panic cannot take it along.
-        let mut incoming = Incoming::new(std::slice::from_mut(&mut delivery), &self.pump.scope);
-        let mut cx = Context::from_waker(waker);
-        let begun = catch_unwind(AssertUnwindSafe(|| slot.begin(&mut incoming, &mut cx)));
-        let right = incoming.right;
-        drop(entered);
-        let begun = match begun {
-            Ok(Poll::Ready(Verdict::Done(Outcome::Ack))) if right.is_none() && span.is_none() => {
-                if let Some(token) = delivery.token.take() {
-                    self.pump.counters.starts.add(1);
-                    return self.acked_at_once(token, delivery.id, delivery.payload().len());
-                }
-                Begun::Returned(Verdict::Done(Outcome::Ack))
-            }
-            Ok(Poll::Ready(verdict)) => Begun::Returned(verdict),
-            Ok(Poll::Pending) => Begun::Running,
-            Err(panic) => Begun::Panicked(panic),
-        };
-        self.occupy(index, delivery, key, right, span);
-        self.begun(index, begun);
-    }
-
-    /// The handler of an occupied lane was polled for the first time.
-    fn begun(&mut self, index: usize, begun: Begun) {
-        if let Begun::Returned(Verdict::Rejected(rejection)) = &begun {
-            return self.rejected(index, rejection);
-        }
-        self.pump.counters.starts.add(1);
-        match begun {
-            Begun::Returned(verdict) => self.returned(index, verdict),
-            Begun::Running => self.arm_deadline(index),
-            Begun::Panicked(panic) => self.panicked(index, &*panic),
-        }
-    }
-
-    #[inline]
-    fn acked_at_once(&mut self, token: Token, id: Id, size: usize) {
-        match self.pump.source.settle(token, Disposition::Accept, id) {
-            Poll::Ready(Ok(())) => self.pump.counters.acked.add(1),
-            Poll::Ready(Err(error)) => self.not_acked(error),
-            Poll::Pending => self.ack_is_on_its_way(id, size),
-        }
-    }
-
-    #[cold]
-    fn ack_is_on_its_way(&mut self, id: Id, size: usize) {
-        self.admit(false, size);
-        self.tallies[id as usize] = Tally::Acked;
-        let plan = Plan::Settle(Disposition::Accept);
-        let step = self
-            .core
-            .handle_plan(id, plan, Elapsed::ZERO, Elapsed::ZERO);
-        debug_assert_eq!(
-            step,
-            Step::Settle(Disposition::Accept),
-            "it was said already"
-        );
-    }
-
-    #[cold]
-    fn not_acked(&mut self, error: AckError) {
-        self.count(Tally::Acked, Err(error));
-        if error != AckError::Stale {
-            self.warn_of_failed_settlement(error);
-        }
-    }
-
-    /// The lane works on the delivery from now on.
-    fn occupy(
-        &mut self,
-        index: usize,
-        delivery: Delivery,
-        key: Option<u64>,
-        right: Option<Arc<Right>>,
-        span: Option<tracing::Span>,
-    ) {
-        self.free.pop();
-        self.admit(delivery.settled, delivery.payload().len());
-        let lane = &mut self.lanes[index];
-        lane.deliveries.push(delivery);
-        lane.key = key;
-        lane.is_busy = true;
-        lane.by_hand = right;
-        lane.span = span;
-    }
-
-    /// Poll the handler of a lane.
-    pub(super) fn run(&mut self, index: usize) {
-        let lane = &mut self.lanes[index];
-        let entered = lane.span.as_ref().map(tracing::Span::enter);
-        let slot = &mut lane.slot;
-        let mut cx = Context::from_waker(&lane.waker);
-        let polled = catch_unwind(AssertUnwindSafe(|| slot.poll(&mut cx)));
-        drop(entered);
-        match polled {
-            Ok(Poll::Pending) => self.arm_deadline(index),
-            Ok(Poll::Ready(verdict)) => self.returned(index, verdict),
-            Err(panic) => self.panicked(index, &*panic),
-        }
-    }
-
-    /// The handler's time runs from its first poll; a handler that is done by then needs no timer.
-    fn arm_deadline(&mut self, index: usize) {
-        let Some(timeout) = self.pump.mount.policy.timeout else {
-            return;
-        };
-        if self.lanes[index].deadline.is_some() {
-            return;
-        }
-        let Some(id) = self.lanes[index].first_id() else {
-            return;
-        };
-        let due = self.now().saturating_add(timeout);
-        self.lanes[index].deadline = Some(due);
-        self.deadlines.insert((due, id));
-    }
-
-    /// The delivery's span, if anybody wants it: one comparison when nobody does.
-    #[inline]
-    pub(super) fn span(&self, delivery: &Delivery) -> Option<tracing::Span> {
-        if LevelFilter::current() < LevelFilter::INFO {
-            return None;
-        }
-        self.span_if_enabled(delivery)
-    }
-
-    #[inline(never)]
-    fn span_if_enabled(&self, delivery: &Delivery) -> Option<tracing::Span> {
-        if !tracing::enabled!(tracing::Level::INFO) {
-            return None;
-        }
-        let traceparent = delivery.headers().first(crate::headers::names::TRACEPARENT);
-        Some(tracing::info_span!(
-            "deliver",
-            messaging.system = self.pump.mount.system,
-            messaging.destination.name = &*self.pump.mount.address,
-            ruststream.handler = &*self.pump.mount.name,
-            ruststream.attempt = delivery.attempt,
-            ruststream.outcome = tracing::field::Empty,
-            traceparent = traceparent.and_then(crate::HeaderValue::as_str),
-        ))
     }
 }

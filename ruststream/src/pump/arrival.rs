@@ -1,0 +1,209 @@
+//! What a source yields, and the way of a delivery to a lane.
+
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::task::Context;
+use std::task::Poll;
+
+use super::shell::Shell;
+use crate::broker::Arrival;
+use crate::broker::Returns;
+use crate::delivery::Delivery;
+use crate::settle::AckError;
+use crate::settlement::Reason;
+use crate::settlement::attempt;
+use crate::stats::Health;
+
+impl Shell {
+    pub(super) fn poll_arrivals(&mut self, cx: &mut Context<'_>, budget: &mut usize) -> bool {
+        let mut progress = false;
+        if !self.free.is_empty() && self.stash.is_some() && *budget > 0 {
+            progress = true;
+            *budget -= 1;
+            // The source is heard first: what was stashed before its connection was lost is not
+            // started (spec C13).
+            let arrival = if self.has_ended {
+                Poll::Pending
+            } else {
+                self.pump.source.poll_next(cx)
+            };
+            match arrival {
+                Poll::Pending => self.unstash(),
+                Poll::Ready(Arrival::Delivery(delivery)) => {
+                    self.unstash();
+                    self.arrived(delivery);
+                }
+                Poll::Ready(other) => self.heard(other),
+            }
+        }
+        while *budget > 0 && self.stash.is_none() && !self.has_ended {
+            match self.pump.source.poll_next(cx) {
+                Poll::Ready(Arrival::Delivery(delivery)) => self.arrived(delivery),
+                Poll::Ready(other) => self.heard(other),
+                Poll::Pending => break,
+            }
+            progress = true;
+            *budget -= 1;
+        }
+        progress
+    }
+
+    fn heard(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Delivery(delivery) => self.arrived(delivery),
+            Arrival::Connected { epoch } => self.connected(epoch),
+            Arrival::Disconnected(error) => self.disconnected(&error),
+            Arrival::Ended => self.has_ended = true,
+        }
+    }
+
+    fn unstash(&mut self) {
+        if let Some(delivery) = self.stash.take() {
+            self.route_later(delivery);
+        }
+    }
+
+    fn connected(&mut self, epoch: u32) {
+        tracing::info!(
+            messaging.system = self.pump.mount.system,
+            messaging.destination.name = &*self.pump.mount.address,
+            ruststream.handler = &*self.pump.mount.name,
+            epoch,
+            "receiving"
+        );
+        self.pump.health.set(Health::Up);
+        self.is_narrow = self.facts.cap.is_some()
+            && self.facts.returns == Returns::Counted
+            && !self.facts.settled;
+        let window = if self.is_narrow {
+            1
+        } else {
+            self.pump.mount.policy.prefetch
+        };
+        self.pump.source.set_window(window);
+    }
+
+    fn disconnected(&mut self, error: &crate::broker::BrokerError) {
+        tracing::warn!(
+            messaging.system = self.pump.mount.system,
+            messaging.destination.name = &*self.pump.mount.address,
+            ruststream.handler = &*self.pump.mount.name,
+            %error,
+            "connection lost; what was unsettled is delivered again"
+        );
+        self.pump.health.set(Health::Down {
+            reason: error.to_string(),
+        });
+        self.stuck = 0;
+        self.is_narrow = false;
+        self.waiting.discard_unsettled();
+        self.stash.take_if(|delivery| delivery.token.is_some());
+        self.forming.retain(|delivery| delivery.token.is_none());
+        for id in self.core.handle_disconnected() {
+            self.forget(id, Err(AckError::Stale));
+        }
+    }
+
+    #[inline]
+    fn arrived(&mut self, mut delivery: Delivery) {
+        self.pump.counters.deliveries.add(1);
+        self.number(&mut delivery);
+        if self.is_narrow && !delivery.redelivered && delivery.counted.unwrap_or(0) == 0 {
+            self.is_narrow = false;
+            self.pump.source.set_window(self.pump.mount.policy.prefetch);
+        }
+        if self
+            .facts
+            .cap
+            .is_some_and(|cap| delivery.attempt > cap.get())
+        {
+            self.spent_on_arrival(delivery);
+        } else if self.free.is_empty() {
+            self.stash = Some(delivery);
+        } else {
+            self.route(delivery);
+        }
+    }
+
+    /// Give a delivery to a lane, or have it wait for its turn. A lane is free.
+    #[expect(
+        clippy::inline_always,
+        reason = "a delivery is large to hand on, and most take exactly this way"
+    )]
+    #[inline(always)]
+    fn route(&mut self, delivery: Delivery) {
+        if let Some(batch) = self.pump.mount.policy.batch {
+            return self.join_batch(delivery, batch);
+        }
+        match self.pump.mount.policy.ordered_by {
+            None => self.start(delivery, None),
+            Some(key_of) => self.start_in_order(delivery, key_of),
+        }
+    }
+
+    /// [`route`](Self::route) for a delivery that had to wait.
+    #[inline(never)]
+    fn route_later(&mut self, delivery: Delivery) {
+        self.route(delivery);
+    }
+
+    /// Count the attempt (spec C1).
+    #[inline]
+    fn number(&mut self, delivery: &mut Delivery) {
+        // Where the broker does not count, its flag says that it has delivered it once at least,
+        // whatever number it shows beside it (spec C22).
+        let flagged = u32::from(delivery.redelivered && self.facts.returns == Returns::Uncounted);
+        let counted = delivery.counted.unwrap_or(0).max(flagged);
+        let carried = attempt::carried(delivery.headers(), &self.pump.mount.name);
+        if carried.malformed {
+            self.warn_of_malformed_count();
+        }
+        delivery.attempt = attempt::number(carried.attempts, counted);
+    }
+
+    fn start_in_order(&mut self, delivery: Delivery, key_of: fn(&Delivery) -> u64) {
+        let key = match catch_unwind(AssertUnwindSafe(|| key_of(&delivery))) {
+            Ok(key) => key,
+            Err(panic) => {
+                let id = self.admit(delivery.settled, delivery.payload().len());
+                return self.failed(
+                    id,
+                    delivery,
+                    Reason::Panic,
+                    None,
+                    &super::verdict::panic_text(&*panic),
+                );
+            }
+        };
+        if self.is_at_work(key) || self.waiting.has(key) {
+            self.waiting.push(key, delivery);
+        } else {
+            self.start_of_key(delivery, key);
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn start_of_key(&mut self, delivery: Delivery, key: u64) {
+        self.start(delivery, Some(key));
+    }
+
+    pub(super) fn start_waiting(&mut self) -> bool {
+        let mut progress = false;
+        while !self.free.is_empty() {
+            let lanes = &self.lanes;
+            let Some((key, delivery)) = self
+                .waiting
+                .next(|key| lanes.iter().any(|lane| lane.key == Some(key)))
+            else {
+                break;
+            };
+            self.start_of_key(delivery, key);
+            progress = true;
+        }
+        progress
+    }
+
+    fn is_at_work(&self, key: u64) -> bool {
+        self.lanes.iter().any(|lane| lane.key == Some(key))
+    }
+}
