@@ -71,9 +71,6 @@ pub(super) struct Shell {
     pub(super) phase: Phase,
     /// The window is 1 until a first delivery shows that no crash loop is at work (spec C24).
     pub(super) is_narrow: bool,
-    /// A delivery taken while every lane was busy: the source is looked at all the same, so that a
-    /// lost connection is seen.
-    pub(super) stash: Option<Delivery>,
     pub(super) has_ended: bool,
     /// Deliveries left unsettled for good on this connection (spec C15).
     pub(super) stuck: u64,
@@ -143,7 +140,6 @@ impl Shell {
             paces: Paces::default(),
             phase: Phase::Running,
             is_narrow: false,
-            stash: None,
             has_ended: false,
             stuck: 0,
             unfinished: 0,
@@ -189,10 +185,7 @@ impl Shell {
     /// Tell those who wait for the end of everything how much is left.
     #[cfg(feature = "testing")]
     pub(super) fn tell_in_hand(&self) {
-        let in_hand = self.core.len()
-            + self.waiting.len()
-            + self.forming.len()
-            + usize::from(self.stash.is_some());
+        let in_hand = self.core.len() + self.waiting.len() + self.forming.len();
         self.pump.counters.in_hand.set(in_hand as u64);
     }
 
