@@ -83,7 +83,7 @@ mod shutdown;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `#[subscriber]` handler argument",
     label = "does not implement `Extract`",
-    note = "wrap a payload in a codec, as in `Json<{Self}>`, and shared state as in `State<{Self}>`"
+    note = "wrap a payload in a codec, as in `Json<{Self}>` (text is `Text`, raw bytes are `Bytes`), and shared state as in `State<{Self}>`"
 )]
 pub trait Extract: Sized + Send {
     /// Take it from a delivery.

@@ -117,7 +117,7 @@ impl Shell {
     fn settle_by_hand(&mut self, id: Id, mut care: Box<Care>, outcome: Outcome) {
         let mut decision = decide(outcome, None, &self.facts_of(&care.delivery));
         self.repace(&care.delivery, &mut decision);
-        self.note_decision(&care.delivery, outcome, &decision);
+        self.note_decision(&care.delivery, outcome, &decision, None);
         if decision.refused {
             care.tell(Err(AckError::Unsupported));
         }

@@ -67,6 +67,8 @@ pub(super) struct Shell {
     /// When handlers are out of time.
     pub(super) deadlines: BTreeSet<(Elapsed, Id)>,
     pub(super) notices: Notices,
+    /// The span of the handler that ended last, until its outcome is recorded.
+    pub(super) ended: Option<tracing::Span>,
     pub(super) paces: Paces,
     pub(super) phase: Phase,
     /// The window is 1 until a first delivery shows that no crash loop is at work (spec C24).
@@ -137,6 +139,7 @@ impl Shell {
             publishes: FuturesUnordered::new(),
             deadlines: BTreeSet::new(),
             notices: Notices::default(),
+            ended: None,
             paces: Paces::default(),
             phase: Phase::Running,
             is_narrow: false,
