@@ -101,6 +101,7 @@ impl Shell {
 
     /// Nothing is said to the broker: the delivery stays unsettled (spec A14, M12).
     pub(super) fn left_without_outcome(&mut self, id: Id, delivery: Delivery) {
+        self.warn_of_missing_outcome();
         let plan = if delivery.settled {
             Plan::Nothing
         } else {

@@ -94,6 +94,16 @@ impl Shell {
         );
     }
 
+    pub(super) fn warn_of_missing_outcome(&mut self) {
+        warn!(
+            self,
+            unanswered,
+            warn,
+            {},
+            "a delivery got no outcome (its `Settler` was dropped unused, or its batch abandoned): it stays unsettled and fills the window until the connection ends"
+        );
+    }
+
     pub(super) fn warn_of_malformed_count(&mut self) {
         warn!(
             self,
