@@ -375,6 +375,13 @@ impl Core {
         self.entries.len() - self.free.len()
     }
 
+    /// Deliveries whose handlers are done and which the broker still counts as unsettled.
+    pub(crate) fn unsettled_after_handling(&self) -> usize {
+        let is_done =
+            |entry: &&Entry| entry.right == Right::Unsettled && entry.stage != Stage::Running;
+        self.entries.iter().flatten().filter(is_done).count()
+    }
+
     /// Whether a word to the broker is on its way for this delivery: it is seen through.
     pub(crate) fn is_being_settled(&self) -> bool {
         self.entries.iter().flatten().any(|entry| {

@@ -159,6 +159,7 @@ impl Shell {
                 care.tell(Ok(()));
             }
         }
+        self.keep_narrow_window_open();
     }
 
     /// Take steps until the delivery is gone or something must be waited for.
