@@ -38,7 +38,7 @@ impl Stock {
     }
 }
 
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// A unit test calls the function, with arguments made by hand.
 async fn the_second_attempt_waits_longer() {

@@ -4,6 +4,13 @@
 //! On the compiler that the snapshots were made with (`ui/RUSTC`) their text is compared. On another
 //! one its own words may differ, so only the first line and the place of each error are.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::let_underscore_must_use,
+    clippy::unnecessary_debug_formatting,
+    reason = "what fails here fails the test, and quoted paths are TOML strings"
+)]
+
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write as _;

@@ -41,7 +41,7 @@ impl Errors {
     pub(crate) fn finish(mut self) -> TokenStream {
         self.finished = true;
         let found = self.found.take();
-        found.map_or_else(TokenStream::new, |error| error.into_compile_error())
+        found.map_or_else(TokenStream::new, syn::Error::into_compile_error)
     }
 }
 

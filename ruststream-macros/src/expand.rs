@@ -111,14 +111,12 @@ impl Runtime {
 
     /// The module for generated code.
     pub(crate) fn private(&self, span: Span) -> TokenStream {
-        match &self.0 {
-            // Whoever wrote the path decides how it is resolved; where it points is ours to say.
-            Some(path) => {
-                let path = located(path.to_token_stream(), span);
-                quote_spanned!(span=> #path::__private)
-            }
-            None => quote_spanned!(span=> ::ruststream::__private),
-        }
+        let Some(path) = &self.0 else {
+            return quote_spanned!(span=> ::ruststream::__private);
+        };
+        // Whoever wrote the path decides how it is resolved; where it points is ours to say.
+        let path = located(path.to_token_stream(), span);
+        quote_spanned!(span=> #path::__private)
     }
 
     /// A call of one of its functions that is underlined as `about`.
@@ -207,7 +205,8 @@ impl Expansion<'_> {
                 quote!(#some(|#delivery: &#private::Delivery| #hash))
             }
             (Value::Expression(path), Kind::Function) => {
-                self.runtime.call(path, "retry_topic_of", quote!(#path))
+                let function = self.runtime.call(path, "retry_topic_of", quote!(#path));
+                quote!(#some(#function))
             }
             (Value::Expression(pairs), Kind::Pairs) => match &**pairs {
                 Expr::Array(pairs) => quote!(#some(&#pairs)),
@@ -266,12 +265,11 @@ impl Expansion<'_> {
                 ("dead_letter", arguments)
             }
             Check::RetryTopic => {
-                let dead_letter = match self.arguments.find("dead_letter") {
-                    Some(entry) => {
-                        let (value, _) = constant_of(entry, "");
-                        quote!(::core::option::Option::Some(#value))
-                    }
-                    None => quote!(::core::option::Option::None),
+                let dead_letter = if let Some(entry) = self.arguments.find("dead_letter") {
+                    let (value, _) = constant_of(entry, "");
+                    quote!(::core::option::Option::Some(#value))
+                } else {
+                    quote!(::core::option::Option::None)
                 };
                 ("retry_topic", quote!(#mqtt, #dead_letter, #value))
             }
@@ -351,7 +349,7 @@ fn slot(runtime: &Runtime, arguments: &Arguments, signature: &Signature) -> Toke
     let extracted = cfg::arguments(signature);
     let extract = extracted.iter().map(|argument| {
         let (condition, name, of) = (argument.condition(), &argument.name, argument.of);
-        let call = of_argument(runtime, of, "extract", quote!(#incoming));
+        let call = extract_of(runtime, of, quote!(#incoming));
         // A `match`, because `?` is two calls to be compiled for each argument.
         quote! {
             #condition
@@ -433,26 +431,18 @@ fn needs(runtime: &Runtime, signature: &Signature) -> TokenStream {
     }
     let collect = arguments.iter().map(|argument| {
         let (condition, of) = (argument.condition(), argument.of);
-        let call = of_argument(runtime, of, "requires", quote!(#needs));
-        quote!(#condition #call;)
+        quote!(#condition #private::Of::<#of>::collect(#needs);)
     });
     quote!(fn __needs(#needs: &mut #private::Requirements) { #(#collect)* })
 }
 
-/// A function of the argument's trait, underlined as the type. Called for the same type twice, a missing
-/// trait is the same error twice, which the compiler shows once.
-fn of_argument(
-    runtime: &Runtime,
-    of: &syn::Type,
-    function: &str,
-    arguments: TokenStream,
-) -> TokenStream {
+/// Extracts one argument, underlined as its type.
+fn extract_of(runtime: &Runtime, of: &syn::Type, from: TokenStream) -> TokenStream {
     let (first, last) = ends(of);
     let private = runtime.private(first);
-    let function = Ident::new(function, first);
-    let mut parentheses = Group::new(Delimiter::Parenthesis, arguments);
+    let mut parentheses = Group::new(Delimiter::Parenthesis, from);
     parentheses.set_span(last);
-    quote_spanned!(first=> <#of as #private::Argument>::#function #parentheses)
+    quote_spanned!(first=> <#of as #private::Argument>::extract #parentheses)
 }
 
 /// The handler's name.

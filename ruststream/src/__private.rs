@@ -52,8 +52,8 @@ at_compile_time! {
 
 /// The function of `retry_topic_with`.
 #[must_use]
-pub const fn retry_topic_of(function: RetryTopic) -> Option<RetryTopic> {
-    Some(function)
+pub const fn retry_topic_of(function: RetryTopic) -> RetryTopic {
+    function
 }
 
 type RetryTopic = fn(&Delivery) -> Cow<'_, str>;

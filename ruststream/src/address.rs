@@ -259,7 +259,7 @@ pub enum AddressError {
 
 impl AddressError {
     /// What is wrong, to follow "it " or a name.
-    pub(crate) const fn describe(self, text: Text) -> Text {
+    pub(crate) const fn describe(self, text: &Text) -> Text {
         match self {
             Self::Empty => text.with("must not be empty"),
             Self::TooLong { length } => text
@@ -292,7 +292,7 @@ impl AddressError {
 
 impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.describe(Text::new()).as_str())
+        f.write_str(self.describe(&Text::new()).as_str())
     }
 }
 

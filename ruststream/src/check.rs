@@ -265,9 +265,9 @@ impl Problem<'_> {
         match *self {
             Self::Address { key, value, error } => match error {
                 AddressError::Empty | AddressError::TooLong { .. } => {
-                    error.describe(Text::new().with_value(key).with(" "))
+                    error.describe(&Text::new().with_value(key).with(" "))
                 }
-                _ => error.describe(declared(key, value).with(" ")),
+                _ => error.describe(&declared(key, value).with(" ")),
             },
             Self::NotExact { key, value } => declared(key, value)
                 .with(" has wildcards, but `")

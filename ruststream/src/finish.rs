@@ -22,8 +22,10 @@ use crate::Json;
 use crate::Message;
 use crate::Outcome;
 use crate::codec::EncodeError;
+use crate::extract::Extract;
 use crate::handler::Failed;
 use crate::handler::Verdict;
+use crate::registration::Requirements;
 
 /// Asks about the type `T`, or holds a value of it.
 #[derive(Debug)]
@@ -39,6 +41,11 @@ pub trait Fallback {
     const FAILS: bool = false;
     /// It is no `Batch`.
     const BATCH: bool = false;
+
+    /// It needs nothing: that it is no argument at all is told elsewhere.
+    fn collect(needs: &mut Requirements) {
+        let _ = needs;
+    }
 }
 
 impl<T> Fallback for Of<T> {}
@@ -46,6 +53,18 @@ impl<T> Fallback for Of<T> {}
 impl<T, E> Of<Result<T, E>> {
     /// It can be an error.
     pub const FAILS: bool = true;
+}
+
+impl<T: Extract> Of<T> {
+    /// Collect what this argument needs.
+    #[expect(
+        clippy::inline_always,
+        reason = "so that it is compiled with the handler's module, not again for all of them"
+    )]
+    #[inline(always)]
+    pub fn collect(needs: &mut Requirements) {
+        T::requires(needs);
+    }
 }
 
 impl<T> Of<Batch<T>> {

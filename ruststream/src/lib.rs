@@ -1,4 +1,57 @@
-//! Message handlers as plain functions.
+//! Message handlers as plain async functions.
+//!
+//! [`#[subscriber]`](macro@subscriber) on an `async fn` registers it at compile time. At start-up an
+//! [`App`] collects the registrations into mount points (handler, policy, broker), checks all of
+//! them, and runs one settlement pump for each: it receives deliveries, runs the handler, and turns
+//! its [`Outcome`] into what the broker's protocol can say. What the protocol cannot say, it does
+//! with published copies, each confirmed before its original is settled.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! use ruststream::App;
+//! use ruststream::Json;
+//! use ruststream::subscriber;
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Order {
+//!     id: u64,
+//! }
+//!
+//! #[subscriber(address = "orders", max_attempts = 3, dead_letter = "orders.dead")]
+//! async fn fulfil(order: Json<Order>) -> Result<(), String> {
+//!     println!("order {}", order.id);
+//!     Ok(())
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), ruststream::Error> {
+//!     App::new("shop").broker(ruststream::broker::from_env()?).run().await
+//! }
+//! ```
+//!
+//! # Where things are
+//!
+//! | for | see |
+//! |---|---|
+//! | every key of the attribute | [`subscriber`](macro@subscriber) |
+//! | what a handler may take | [`extract`], [`codec`], [`Batch`], [`Settler`] |
+//! | what it may return | [`Outcome`], [`Failure`](trait@Failure), [`IntoOutcome`] |
+//! | publishing | [`Publisher`], [`Message`] |
+//! | brokers, and how to write a driver | [`broker`], [`broker::memory`] |
+//! | configuration by file and environment | [`config`] |
+//! | how deliveries are settled, as a pure function | [`settlement`] |
+//! | tests in virtual time | [`testing`] |
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `macros` (default) | `#[subscriber]`, `#[derive(Failure)]` |
+//! | `json` (default), `cbor`, `msgpack` | codecs |
+//! | `memory` (default) | the embedded broker |
+//! | `testing` | `TestApp`, faults and observation on the embedded broker, the conformance suite |
+//! | `full` | all of them |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[allow(
@@ -138,3 +191,8 @@ pub use ruststream_macros::subscriber;
 
 #[doc(hidden)]
 pub mod __private;
+
+/// The README's program is compiled like any example.
+#[cfg(all(doctest, feature = "macros", feature = "memory", feature = "json"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;

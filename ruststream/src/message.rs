@@ -220,7 +220,7 @@ impl Message {
 
     /// Declare the payload as UTF-8 text (MQTT payload format indicator).
     #[must_use]
-    pub fn as_text(mut self) -> Self {
+    pub fn marked_as_text(mut self) -> Self {
         self.rare().text_payload = true;
         self
     }

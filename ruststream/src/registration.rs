@@ -47,7 +47,8 @@ impl Registration {
     #[must_use]
     #[expect(
         clippy::too_many_arguments,
-        reason = "called by generated code only, with every part of the attribute"
+        clippy::large_types_passed_by_value,
+        reason = "evaluated at compile time, by generated code, with every part of the attribute"
     )]
     pub const fn new(
         name: &'static str,

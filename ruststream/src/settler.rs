@@ -170,6 +170,16 @@ impl Right {
     }
 }
 
+impl Right {
+    /// The pump ends: whoever holds the settler is told that it is closed.
+    pub(crate) fn revoke(&self) {
+        self.claim
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+    }
+}
+
 /// What settlers said to their pump.
 #[derive(Debug, Default)]
 pub(crate) struct Posts {

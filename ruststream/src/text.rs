@@ -44,10 +44,6 @@ impl Text {
 
     /// Append a number.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a remainder of ten is a digit"
-    )]
     pub(crate) const fn with_number(self, number: u64) -> Self {
         let text = if number >= 10 {
             self.with_number(number / 10)

@@ -466,7 +466,7 @@ async fn a_copy_keeps_the_properties_of_its_message() {
         .with_content_type("text/plain")
         .with_reply_to("answers")
         .with_correlation_id(&b"\xff\x00"[..])
-        .as_text()
+        .marked_as_text()
         .with_header("tag", "a")
         .with_header("tag", "")
         .with_header("tag", "b")

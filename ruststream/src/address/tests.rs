@@ -159,12 +159,19 @@ fn some_filter() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_text_makes_a_check_panic(text in any::<String>(), other in any::<String>()) {
-        let _ = (address(&text), topic(&text), share_name(&text), looks_like_filter(&text));
-        if let Err(error) = filter(&text) {
-            prop_assert!(!error.to_string().is_empty());
+        for check in [address, topic, filter, share_name] {
+            if let Err(error) = check(&text) {
+                prop_assert!(!error.to_string().is_empty());
+            }
         }
-        let _ = (matches(&text, &other), overlaps(&text, &other), covers(&text, &other));
-        let _ = same_queue(&text, &other);
+        prop_assert!(filter(&text).is_err() || address(&text).is_ok(), "a filter is an address");
+        prop_assert!(topic(&text).is_err() || filter(&text).is_ok() || text.starts_with("$share/"));
+        prop_assert!(same_queue(&text, &text));
+        prop_assert_eq!(overlaps(&text, &other), overlaps(&other, &text));
+        if covers(&text, &other) && topic(&other).is_ok() {
+            prop_assert!(matches(&text, &other));
+        }
+        prop_assert!(looks_like_filter(&text) <= (text.contains('+') || text.contains('#')));
     }
 
     #[test]

@@ -133,6 +133,10 @@ pub struct Subscription {
 
 /// What a broker can do for one subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about a protocol, none a state"
+)]
 pub struct Capabilities {
     /// What becomes of a returned delivery.
     pub returns: Returns,

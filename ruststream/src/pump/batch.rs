@@ -126,7 +126,7 @@ impl Shell {
                 }
                 (ItemOutcome::Abandoned, _) => self.left_without_outcome(id, delivery),
                 (ItemOutcome::Unanswered, &Rest::Failed(reason, own, text)) => {
-                    self.failed(id, delivery, reason, own, text)
+                    self.failed(id, delivery, reason, own, text);
                 }
             }
         }

@@ -278,10 +278,9 @@ impl Core {
             return Step::None;
         };
         match (entry.stage, result) {
-            (Stage::Settling, Err(AckError::Stale)) => self.stale(id),
-            (Stage::Settling, _) => self.gone(id, Step::Forget),
             // Nothing was said to the broker, so it has the message: a copy would double it.
-            (Stage::SettlingFirst(_), Err(AckError::Stale)) => self.stale(id),
+            (Stage::Settling | Stage::SettlingFirst(_), Err(AckError::Stale)) => self.stale(id),
+            (Stage::Settling, _) => self.gone(id, Step::Forget),
             // Otherwise it may have been taken: only the copy keeps the message.
             (Stage::SettlingFirst(due), _) => {
                 if let Some(entry) = &mut self.entries[id as usize] {

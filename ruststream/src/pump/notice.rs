@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::core::Elapsed;
 
-const INTERVAL: Duration = Duration::from_secs(60);
+const INTERVAL: Duration = Duration::from_mins(1);
 
 /// One kind of warning.
 #[derive(Debug, Default)]

@@ -229,7 +229,7 @@ impl World {
                     then(&|world| world.answer_settlement(index, Err(AckError::Stale), false));
                     for taken in [true, false] {
                         then(&|world| {
-                            world.answer_settlement(index, Err(AckError::Refused), taken)
+                            world.answer_settlement(index, Err(AckError::Refused), taken);
                         });
                     }
                 }

@@ -119,23 +119,20 @@ impl Shell {
             if !self.lanes[index].is_busy {
                 continue;
             }
-            let claim = self.lanes[index]
-                .by_hand
-                .as_ref()
-                .and_then(|right| right.claim());
+            if let Some(right) = &self.lanes[index].by_hand {
+                right.revoke();
+            }
             self.drop_future(index);
-            drop(claim);
             for delivery in self.release_all(index) {
                 self.core.handle_abandoned(delivery.id);
                 self.unfinished += 1;
             }
         }
         for id in 0..self.care.len() {
-            let is_waiting = self.care[id]
-                .as_ref()
-                .is_some_and(|care| care.right.is_some());
-            if is_waiting && let Some(care) = self.care[id].take() {
-                drop(care.right.and_then(|right| right.claim()));
+            if let Some(care) = self.care[id].take_if(|care| care.right.is_some()) {
+                if let Some(right) = &care.right {
+                    right.revoke();
+                }
                 self.core.handle_abandoned(care.delivery.id);
                 self.unfinished += 1;
             }

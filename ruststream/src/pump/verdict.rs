@@ -65,7 +65,7 @@ impl Shell {
         let id = delivery.id;
         match (verdict, right) {
             (Verdict::Failed(failed), None) => {
-                self.failed(id, delivery, Reason::Error, failed.outcome, &failed.text)
+                self.failed(id, delivery, Reason::Error, failed.outcome, &failed.text);
             }
             (Verdict::Failed(failed), Some(right)) => match self.take_back(id, &right) {
                 Some(claim) => {
@@ -76,12 +76,12 @@ impl Shell {
             },
             (Verdict::Rejected(rejection), _) => self.refused_by_argument(id, delivery, &rejection),
             (Verdict::Done(_) | Verdict::Answer(_), None) if is_unused => {
-                self.left_without_outcome(id, delivery)
+                self.left_without_outcome(id, delivery);
             }
             (Verdict::Done(outcome), None) => self.done(id, delivery, outcome),
-            (Verdict::Answer(message), None) => self.answered(id, delivery, message),
+            (Verdict::Answer(message), None) => self.answered(id, delivery, *message),
             (Verdict::Done(_) | Verdict::Answer(_), Some(right)) => {
-                self.wait_for_settler(delivery, right, deadline)
+                self.wait_for_settler(delivery, right, deadline);
             }
         }
     }
@@ -116,7 +116,7 @@ impl Shell {
         match rejection.kind {
             RejectionKind::Undecodable => self.undecodable(id, delivery, rejection.reason()),
             RejectionKind::Failed => {
-                self.failed(id, delivery, Reason::Error, None, rejection.reason())
+                self.failed(id, delivery, Reason::Error, None, rejection.reason());
             }
         }
     }
@@ -278,9 +278,9 @@ impl Shell {
         self.apply(id, delivery, decision, false, None);
     }
 
-    fn answered(&mut self, id: Id, delivery: Delivery, message: Box<Message>) {
+    fn answered(&mut self, id: Id, delivery: Delivery, message: Message) {
         let declared = self.pump.mount.policy.reply_to.as_ref();
-        let Ok((to, message)) = publisher::answer(declared, &delivery, *message) else {
+        let Ok((to, message)) = publisher::answer(declared, &delivery, message) else {
             self.warn_of_missing_reply_address();
             return self.done(id, delivery, Outcome::Ack);
         };

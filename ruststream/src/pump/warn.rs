@@ -8,6 +8,7 @@ use crate::Outcome;
 use crate::broker::PublishError;
 use crate::delivery::Delivery;
 use crate::message::CopyKind;
+use crate::mount::RetryTo;
 use crate::settlement::Decision;
 use crate::settlement::Plan;
 
@@ -131,18 +132,21 @@ impl Shell {
     }
 
     pub(super) fn warn_of_failed_publish(&mut self, id: Id, what: What, error: &PublishError) {
-        let to = match (what, self.care.get(id as usize).and_then(Option::as_ref)) {
-            (What::Answer, Some(care)) => care.answer.as_ref().map(|(to, _)| to.to_string()),
-            (What::Copy(CopyKind::DeadLetter), _) => self
-                .pump
-                .mount
-                .policy
-                .dead_letter
-                .as_ref()
-                .map(ToString::to_string),
-            _ => None,
+        let policy = &self.pump.mount.policy;
+        let care = self.care.get(id as usize).and_then(Option::as_ref);
+        let to = match (what, &policy.retry_to) {
+            (What::Answer, _) => care
+                .and_then(|care| care.answer.as_ref())
+                .map_or_else(String::new, |(to, _)| to.to_string()),
+            (What::Copy(CopyKind::DeadLetter), _) => {
+                policy.dead_letter.as_deref().unwrap_or_default().to_owned()
+            }
+            (What::Copy(CopyKind::Retry), RetryTo::Own) => self.pump.mount.address.to_string(),
+            (What::Copy(CopyKind::Retry), RetryTo::Topic(topic)) => topic.to_string(),
+            (What::Copy(CopyKind::Retry), RetryTo::With(_)) => {
+                "as `retry_topic_with` says".to_owned()
+            }
         };
-        let to = to.unwrap_or_else(|| self.pump.mount.address.to_string());
         let what = match what {
             What::Answer => "answer",
             What::Copy(CopyKind::Retry) => "retry copy",
@@ -150,7 +154,7 @@ impl Shell {
         };
         let is_transient = error.is_transient();
         warn!(self, failed_publish, error, { what, to, is_transient, %error, },
-            "a publish failed; the original is kept");
+            "a publish failed and is tried again; what it was for is kept until then");
     }
 
     fn span_of(&self, delivery: &Delivery) -> Option<&tracing::Span> {

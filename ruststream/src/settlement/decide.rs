@@ -63,9 +63,8 @@ fn retry(facts: &Facts) -> Decision {
         };
     }
     match facts.returns {
-        Returns::OnResume if capped => copy_now(facts),
+        Returns::OnResume | Returns::Uncounted if capped => copy_now(facts),
         Returns::OnResume => refused(Plan::Leave),
-        Returns::Uncounted if capped => copy_now(facts),
         Returns::Counted if capped && facts.counted.is_none() => copy_now(facts),
         Returns::Counted if is_near_the_brokers_limit(facts) => copy_now(facts),
         Returns::Counted | Returns::Uncounted => expressed(Plan::Return {

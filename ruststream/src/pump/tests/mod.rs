@@ -4,7 +4,6 @@ mod batches;
 mod outcomes;
 
 use std::cell::RefCell;
-use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,18 +102,6 @@ impl Setup {
     fn policy(mut self, change: impl FnOnce(&mut Policy)) -> Self {
         change(&mut self.policy);
         self
-    }
-
-    fn cap(self, cap: u32) -> Self {
-        self.policy(|policy| policy.max_attempts = NonZeroU32::new(cap))
-    }
-
-    fn dead_letter(self, address: &'static str) -> Self {
-        self.policy(|policy| {
-            policy.dead_letter = Some(address.into());
-            policy.on_decode = OnDecode::DeadLetter;
-            policy.max_attempts = policy.max_attempts.or(NonZeroU32::new(1));
-        })
     }
 
     /// Run with a handler that answers each delivery at once.
@@ -247,7 +234,7 @@ fn registration(handler: Handler) -> &'static Registration {
         "orders",
         Options::NONE,
         slot,
-        || std::any::TypeId::of::<()>(),
+        std::any::TypeId::of::<()>,
         |_| (),
         false,
     )))
