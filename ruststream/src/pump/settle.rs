@@ -129,6 +129,9 @@ impl Shell {
                             matches!(step, Step::Forget | Step::Stale),
                             "a plain settlement ends the delivery"
                         );
+                        if let Err(error) = result {
+                            self.not_settled(error);
+                        }
                     }
                     Poll::Pending => self.tallies[id as usize] = tally,
                 }
@@ -213,13 +216,23 @@ impl Shell {
             care.tell(Err(error));
             care.tally = Tally::None;
         }
-        if error != AckError::Stale {
-            self.warn_of_failed_settlement(error);
+        self.not_settled(error);
+    }
+
+    /// A settlement was not taken. Unless its connection is gone, the delivery keeps its place in the
+    /// window.
+    pub(super) fn not_settled(&mut self, error: AckError) {
+        if error == AckError::Stale {
+            return;
         }
     }
 
     /// Publish a copy or an answer: the next step, or `None` while it is on its way.
     fn publish(&mut self, id: Id, what: What, bare: bool) -> Option<Step> {
+        self.stuck += 1;
+        self.warn_of_failed_settlement(error);
+        self.warn_of_stuck_deliveries();
+        self.keep_narrow_window_open();
         let publishing = match self.outgoing(id, what, bare) {
             Ok(publishing) => publishing,
             Err(error) => Publishing::Done(Err(error)),
