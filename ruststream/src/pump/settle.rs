@@ -129,13 +129,13 @@ impl Shell {
                     Poll::Ready(result) => {
                         let step = self.core.handle_settled(id, result);
                         self.count(tally, result);
+                        if let Err(error) = result {
+                            self.not_settled(error);
+                        }
                         debug_assert!(
                             matches!(step, Step::Forget | Step::Stale),
                             "a plain settlement ends the delivery"
                         );
-                        if let Err(error) = result {
-                            self.not_settled(error);
-                        }
                     }
                     Poll::Pending => self.tallies[id as usize] = tally,
                 }
@@ -229,14 +229,14 @@ impl Shell {
         if error == AckError::Stale {
             return;
         }
-    }
-
-    /// Publish a copy or an answer: the next step, or `None` while it is on its way.
-    fn publish(&mut self, id: Id, what: What, bare: bool) -> Option<Step> {
         self.stuck += 1;
         self.warn_of_failed_settlement(error);
         self.warn_of_stuck_deliveries();
         self.keep_narrow_window_open();
+    }
+
+    /// Publish a copy or an answer: the next step, or `None` while it is on its way.
+    fn publish(&mut self, id: Id, what: What, bare: bool) -> Option<Step> {
         let publishing = match self.outgoing(id, what, bare) {
             Ok(publishing) => publishing,
             Err(error) => Publishing::Done(Err(error)),
