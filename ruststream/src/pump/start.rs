@@ -92,7 +92,7 @@ impl Shell {
         match begun {
             Begun::Returned(verdict) => self.returned(index, verdict),
             Begun::Running => self.arm_deadline(index),
-            Begun::Panicked(panic) => self.panicked(index, &*panic),
+            Begun::Panicked(panic) => self.panicked(index, panic),
         }
     }
 
@@ -123,9 +123,7 @@ impl Shell {
     #[cold]
     fn not_acked(&mut self, error: AckError) {
         self.count(Tally::Acked, Err(error));
-        if error != AckError::Stale {
-            self.warn_of_failed_settlement(error);
-        }
+        self.not_settled(error);
     }
 
     /// The lane works on the delivery from now on.
@@ -158,7 +156,7 @@ impl Shell {
         match polled {
             Ok(Poll::Pending) => self.arm_deadline(index),
             Ok(Poll::Ready(verdict)) => self.returned(index, verdict),
-            Err(panic) => self.panicked(index, &*panic),
+            Err(panic) => self.panicked(index, panic),
         }
     }
 
