@@ -125,6 +125,9 @@ impl Shell {
                     Poll::Ready(result) => {
                         let step = self.core.handle_settled(id, result);
                         self.count(tally, result);
+                        if let Err(error) = result {
+                            self.not_settled(error);
+                        }
                         debug_assert!(
                             matches!(step, Step::Forget | Step::Stale),
                             "a plain settlement ends the delivery"
@@ -213,9 +216,19 @@ impl Shell {
             care.tell(Err(error));
             care.tally = Tally::None;
         }
-        if error != AckError::Stale {
-            self.warn_of_failed_settlement(error);
+        self.not_settled(error);
+    }
+
+    /// A settlement was not taken. Unless its connection is gone, the delivery keeps its place in the
+    /// window.
+    pub(super) fn not_settled(&mut self, error: AckError) {
+        if error == AckError::Stale {
+            return;
         }
+        self.stuck += 1;
+        self.warn_of_failed_settlement(error);
+        self.warn_of_stuck_deliveries();
+        self.keep_narrow_window_open();
     }
 
     /// Publish a copy or an answer: the next step, or `None` while it is on its way.

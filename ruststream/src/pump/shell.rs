@@ -98,7 +98,8 @@ pub(super) struct Shell {
     /// lost connection is seen.
     pub(super) stash: Option<Delivery>,
     has_ended: bool,
-    /// Deliveries left unsettled for good on this connection (spec C15).
+    /// Deliveries left unsettled for good on this connection, or whose settlement it did not take
+    /// (spec C15).
     pub(super) stuck: u64,
     pub(super) unfinished: usize,
     /// The tasks behind the lanes, with more than one worker. They end with the pump.
@@ -598,9 +599,7 @@ impl Shell {
     #[cold]
     fn not_acked(&mut self, error: AckError) {
         self.count(Tally::Acked, Err(error));
-        if error != AckError::Stale {
-            self.warn_of_failed_settlement(error);
-        }
+        self.not_settled(error);
     }
 
     /// The lane works on the delivery from now on.
