@@ -59,6 +59,8 @@ use tokio::task::JoinSet;
 const BUDGET: usize = 64;
 /// Copies that wait in memory (spec C6 `process`).
 const WAITING_COPIES: usize = 100_000;
+/// As good as never, for what is due beyond the clock's range.
+const FAR: Elapsed = Elapsed::from_hours(30 * 365 * 24);
 /// Their payload bytes.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
 
@@ -196,6 +198,11 @@ impl Shell {
             progress |= self.poll_lanes();
             progress |= self.poll_arrivals(cx, &mut budget);
             if budget == 0 {
+                // Time passes for a pump that is never idle, too.
+                if let Some(end) = self.poll_drained(cx) {
+                    return Poll::Ready(end);
+                }
+                self.poll_timers(cx);
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -330,7 +337,9 @@ impl Shell {
         if next > now {
             if self.armed != Some(next) {
                 self.armed = Some(next);
-                self.timer.as_mut().reset(self.started + next);
+                let far = || self.started + FAR;
+                let at = self.started.checked_add(next).unwrap_or_else(far);
+                self.timer.as_mut().reset(at);
             }
             if self.timer.as_mut().poll(cx).is_pending() {
                 return false;
