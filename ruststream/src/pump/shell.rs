@@ -492,7 +492,7 @@ impl Shell {
                     delivery,
                     Reason::Panic,
                     None,
-                    &super::verdict::panic_text(&*panic),
+                    &super::verdict::panic_text(panic),
                 );
             }
         };
@@ -575,7 +575,7 @@ impl Shell {
             Ok(Ok(Poll::Ready(verdict))) => self.returned(index, verdict),
             Ok(Ok(Poll::Pending)) => self.arm_deadline(index),
             Ok(Err(rejection)) => self.rejected(index, &rejection),
-            Err(panic) => self.panicked(index, &*panic),
+            Err(panic) => self.panicked(index, panic),
         }
     }
 
@@ -641,7 +641,7 @@ impl Shell {
         match polled {
             Ok(Poll::Pending) => self.arm_deadline(index),
             Ok(Poll::Ready(verdict)) => self.returned(index, verdict),
-            Err(panic) => self.panicked(index, &*panic),
+            Err(panic) => self.panicked(index, panic),
         }
     }
 
