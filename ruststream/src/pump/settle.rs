@@ -1,5 +1,7 @@
 //! Carrying out what the state machine says: settlements, copies, and who is told.
 
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -11,6 +13,8 @@ use super::core::Id;
 use super::core::Step;
 use super::core::What;
 use super::shell::Shell;
+use super::verdict::discard;
+use crate::address;
 use crate::broker::PublishError;
 use crate::broker::Published;
 use crate::broker::Publishing;
@@ -337,10 +341,17 @@ impl Shell {
             RetryTo::Own => Ok(self.pump.mount.address.clone()),
             RetryTo::Topic(topic) => Ok(topic.clone()),
             RetryTo::With(topic_of) => {
-                let topic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    topic_of(delivery).into_owned()
-                }))
-                .map_err(|_| PublishError::permanent("`retry_topic_with` panicked"))?;
+                let topic = catch_unwind(AssertUnwindSafe(|| topic_of(delivery).into_owned()))
+                    .map_err(|panic| {
+                        discard(panic);
+                        PublishError::permanent("`retry_topic_with` panicked")
+                    })?;
+                // A driver may take what its protocol cannot publish to (spec M40).
+                address::topic(&topic).map_err(|error| {
+                    PublishError::permanent(format!(
+                        "`retry_topic_with` returned no topic: {error}"
+                    ))
+                })?;
                 Ok(ByteString::from(topic))
             }
         }
