@@ -1,6 +1,6 @@
 //! Numbers that only look random: the same for the same seed, everywhere.
 
-/// A generator (SplitMix64).
+/// A generator (`SplitMix64`).
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
 
@@ -17,7 +17,7 @@ impl Chance {
     }
 
     pub(crate) fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).unwrap()
+        usize::try_from(self.next() % limit as u64).expect("it is below a usize")
     }
 
     pub(crate) fn one_in(&mut self, many: usize) -> bool {

@@ -2,5 +2,8 @@
 
 mod accounting;
 mod chance;
+mod handlers;
+mod messages;
 mod record;
+mod stops;
 mod windows;

@@ -20,11 +20,15 @@ fn capped(options: &mut Options) {
 
 /// Lets `first` arrive, cuts its connection so that it arrives again, and publishes another.
 async fn start_with_a_redelivery(script: Script) -> TestApp {
-    let app = TestApp::start(Memory::amqp(), Script::app("shop", [script])).await.unwrap();
-    app.publish("orders", "first").unwrap();
+    let app = TestApp::start(Memory::amqp(), Script::app("shop", [script]))
+        .await
+        .expect("it works without faults");
+    app.publish("orders", "first")
+        .expect("it works without faults");
     app.settle_down().await;
     app.cut("fulfil").await;
-    app.publish("orders", "second").unwrap();
+    app.publish("orders", "second")
+        .expect("it works without faults");
     app.advance(Duration::from_secs(10)).await;
     app
 }
@@ -81,9 +85,15 @@ async fn a_dead_letter_that_is_refused_does_not_fill_the_window_after_a_reconnec
             options.dead_letter = Some("dead");
         });
         let script = starts.answer(script, |start| {
-            if start.payload == "first" { Outcome::dead_letter() } else { Outcome::Ack }
+            if start.payload == "first" {
+                Outcome::dead_letter()
+            } else {
+                Outcome::Ack
+            }
         });
-        let app = TestApp::start(broker, Script::app("shop", [script])).await.unwrap();
+        let app = TestApp::start(broker, Script::app("shop", [script]))
+            .await
+            .unwrap();
         app.publish("orders", "first").unwrap();
         app.settle_down().await;
         app.cut("fulfil").await;
@@ -102,7 +112,9 @@ async fn a_settlement_that_is_refused_does_not_fill_the_window_after_a_reconnect
     let starts = Starts::new();
     let script = Script::address("orders").named("fulfil").with(capped);
     let script = starts.answer(script, |_| Outcome::Ack);
-    let app = TestApp::start(broker, Script::app("shop", [script])).await.unwrap();
+    let app = TestApp::start(broker, Script::app("shop", [script]))
+        .await
+        .unwrap();
     app.publish("orders", "first").unwrap();
     app.settle_down().await;
     app.cut("fulfil").await;
