@@ -1,6 +1,7 @@
 //! Attacks on the framework: random faults with exact accounts, and hostile input by hand.
 
 mod accounting;
+mod busy;
 mod chance;
 mod handlers;
 mod messages;
