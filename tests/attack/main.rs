@@ -7,4 +7,5 @@ mod handlers;
 mod messages;
 mod record;
 mod stops;
+mod threads;
 mod windows;
