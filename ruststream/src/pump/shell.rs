@@ -71,6 +71,8 @@ pub(super) struct Shell {
     pub(super) phase: Phase,
     /// The window is 1 until a first delivery shows that no crash loop is at work (spec C24).
     pub(super) is_narrow: bool,
+    /// More than a free lane decides when a delivery starts: `batch` and `ordered_by`.
+    pub(super) is_routed: bool,
     /// A delivery taken while every lane was busy: the source is looked at all the same, so that a
     /// lost connection is seen.
     pub(super) stash: Option<Delivery>,
@@ -93,6 +95,7 @@ impl Shell {
     pub(super) fn new(pump: Pump) -> Self {
         let policy = &pump.mount.policy;
         let capabilities = pump.mount.capabilities;
+        let is_routed = policy.batch.is_some() || policy.ordered_by.is_some();
         let lanes = usize::try_from(policy.concurrency).unwrap_or(1).max(1);
         let ready = Arc::new(Ready::new(lanes));
         let limits = Limits {
@@ -143,6 +146,7 @@ impl Shell {
             paces: Paces::default(),
             phase: Phase::Running,
             is_narrow: false,
+            is_routed,
             stash: None,
             has_ended: false,
             stuck: 0,
