@@ -354,6 +354,22 @@ async fn a_lost_connection_is_seen_in_health_and_comes_back_with_its_subscriptio
     }
 }
 
+// spec: C14
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_is_seen_while_every_handler_is_busy() {
+    for broker in brokers() {
+        let script = fulfil().runs(|_: Bytes| std::future::pending::<()>());
+        let app = start(broker, script).await;
+        for number in 0..3 {
+            app.publish("orders", number.to_string()).unwrap();
+        }
+        app.settle_down().await;
+        app.observer().keep_offline("fulfil");
+        app.settle_down().await;
+        assert!(matches!(app.health("fulfil"), Some(Health::Down { .. })));
+    }
+}
+
 // spec: C7
 #[tokio::test(start_paused = true)]
 async fn a_stop_works_while_disconnected() {

@@ -133,12 +133,21 @@ fn check_argument(argument: &PatType, errors: &mut Errors) {
             "a handler cannot take `impl Trait`: name the type",
         );
     } else if let Type::Reference(borrowed) = &*argument.ty {
-        let inner = borrowed.elem.to_token_stream().to_string();
+        let inner = borrowed.elem.to_token_stream().to_string().replace(' ', "");
         let message = format!(
-            "a handler argument owns what it takes: write `State<{inner}>` for shared data, \
-             or `Json<{inner}>` for the payload"
+            "a handler argument owns what it takes: write {}",
+            owned(&inner)
         );
         errors.at(&argument.ty, message);
+    }
+}
+
+/// What to take in place of a reference.
+fn owned(borrowed: &str) -> String {
+    match borrowed {
+        "str" => "`Text` for a payload that is text, or `Json<String>`".to_owned(),
+        "[u8]" => "`Bytes` for the raw payload".to_owned(),
+        other => format!("`State<{other}>` for shared data, or `Json<{other}>` for the payload"),
     }
 }
 

@@ -67,7 +67,8 @@ impl Failed {
     pub fn by_policy(error: &dyn fmt::Display) -> Verdict {
         Verdict::Failed(Box::new(Self {
             outcome: None,
-            text: error.to_string(),
+            // An alternate display shows an error's causes where it knows them, as `anyhow`'s does.
+            text: format!("{error:#}"),
         }))
     }
 
@@ -77,7 +78,8 @@ impl Failed {
     pub fn by_itself(outcome: Outcome, error: &dyn fmt::Display) -> Verdict {
         Verdict::Failed(Box::new(Self {
             outcome: Some(outcome),
-            text: error.to_string(),
+            // An alternate display shows an error's causes where it knows them, as `anyhow`'s does.
+            text: format!("{error:#}"),
         }))
     }
 }

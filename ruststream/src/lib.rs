@@ -136,6 +136,8 @@ pub use settler::Settler;
 pub use bytes::Bytes;
 pub use bytestring::ByteString;
 
+/// Derives [`Failure`](trait@Failure): what each variant of an error means for its delivery.
+///
 /// # Examples
 ///
 /// ```
@@ -164,6 +166,8 @@ pub use bytestring::ByteString;
 #[cfg(feature = "macros")]
 #[cfg_attr(docsrs, doc(cfg(feature = "macros")))]
 pub use ruststream_macros::Failure;
+/// Registers an async function as a message handler.
+///
 /// # Examples
 ///
 /// ```

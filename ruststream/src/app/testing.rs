@@ -160,6 +160,10 @@ struct Silent {
 }
 
 impl Source for Silent {
+    fn poll_link(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
+        self.poll_next(cx)
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
         assert!(!self.panics, "a fault of the driver");
         if self.stopped {

@@ -187,6 +187,10 @@ pub trait Source: Send {
     /// [`Arrival::Ended`] it is not called again.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Arrival>;
 
+    /// What happens to the connection, and nothing else: never a delivery. The pump asks this while it
+    /// has no room for deliveries, so that a lost connection is known whatever its handlers do.
+    fn poll_link(&mut self, cx: &mut Context<'_>) -> Poll<Arrival>;
+
     /// Say what becomes of a delivery. `Ready` when that is done at once; otherwise the answer comes
     /// from [`poll_settled`](Source::poll_settled) under `ticket`.
     ///

@@ -9,8 +9,8 @@ use super::BrokerError;
 struct Driver {
     /// The scheme of its URLs.
     scheme: &'static str,
-    /// The feature that compiles it in.
-    feature: &'static str,
+    /// The feature that compiles it in; `None` for a protocol whose driver is still to come.
+    feature: Option<&'static str>,
     /// Makes the broker of a URL; `None` when the feature is off.
     open: Option<Open>,
 }
@@ -49,11 +49,17 @@ pub fn from_url(url: &str) -> Result<Arc<dyn Broker>, BrokerError> {
             known.join(", ")
         )));
     };
-    match driver.open {
-        Some(open) => open(&url),
-        None => Err(BrokerError::permanent(format!(
-            "the driver of `{}://` is not compiled in, it needs the feature `{}` of ruststream",
-            driver.scheme, driver.feature
+    match (driver.open, driver.feature) {
+        (Some(open), _) => open(&url),
+        (None, Some(feature)) => Err(BrokerError::permanent(format!(
+            "the driver of `{}://` is not compiled in, it needs the feature `{feature}` of ruststream",
+            driver.scheme
+        ))),
+        (None, None) => Err(BrokerError::permanent(format!(
+            "this version has no driver for `{}://`; the embedded broker follows the rules of its \
+             protocol under `memory+{}://`",
+            driver.scheme,
+            driver.scheme.trim_end_matches('s')
         ))),
     }
 }
@@ -65,7 +71,8 @@ pub fn from_url(url: &str) -> Result<Arc<dyn Broker>, BrokerError> {
 /// As [`from_url`]; the variable is not UTF-8.
 pub fn from_env() -> Result<Arc<dyn Broker>, BrokerError> {
     match std::env::var(VARIABLE) {
-        Ok(url) => from_url(&url),
+        Ok(url) => from_url(&url)
+            .map_err(|error| BrokerError::permanent(format!("{VARIABLE}: {}", error.reason))),
         Err(std::env::VarError::NotPresent) => from_url("memory://"),
         Err(std::env::VarError::NotUnicode(_)) => Err(BrokerError::permanent(format!(
             "{VARIABLE} is not valid UTF-8"
@@ -149,17 +156,17 @@ macro_rules! driver {
     ($scheme:literal, $feature:tt, $open:expr) => {
         Driver {
             scheme: $scheme,
-            feature: $feature,
+            feature: Some($feature),
             #[cfg(feature = $feature)]
             open: Some($open),
             #[cfg(not(feature = $feature))]
             open: None,
         }
     };
-    ($scheme:literal, $feature:tt) => {
+    ($scheme:literal) => {
         Driver {
             scheme: $scheme,
-            feature: $feature,
+            feature: None,
             open: None,
         }
     };
@@ -172,12 +179,12 @@ static DRIVERS: &[Driver] = &[
     driver!("memory+amqp",     "memory", embedded::amqp),
     driver!("memory+mqtt",     "memory", embedded::mqtt),
     driver!("memory+rabbitmq", "memory", embedded::rabbitmq),
-    driver!("amqp",            "amqp"),
-    driver!("amqps",           "amqp"),
-    driver!("mqtt",            "mqtt"),
-    driver!("mqtts",           "mqtt"),
-    driver!("rabbitmq",        "rabbitmq"),
-    driver!("rabbitmqs",       "rabbitmq"),
+    driver!("amqp"),
+    driver!("amqps"),
+    driver!("mqtt"),
+    driver!("mqtts"),
+    driver!("rabbitmq"),
+    driver!("rabbitmqs"),
 ];
 
 /// Names the broker when the application names none.
@@ -227,17 +234,16 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_that_is_not_compiled_in_names_its_feature() {
-        let missing: Vec<_> = DRIVERS
-            .iter()
-            .filter(|driver| driver.open.is_none())
-            .collect();
-        for driver in missing {
+    fn a_driver_that_is_missing_names_what_there_is() {
+        for driver in DRIVERS.iter().filter(|driver| driver.open.is_none()) {
             let error = from_url(&format!("{}://localhost", driver.scheme))
-                .expect_err("not compiled in")
+                .expect_err("it is missing")
                 .to_string();
-            assert!(error.contains("not compiled in"), "{error}");
-            assert!(error.contains(&format!("`{}`", driver.feature)), "{error}");
+            let cure = match driver.feature {
+                Some(feature) => format!("the feature `{feature}`"),
+                None => format!("`memory+{}://`", driver.scheme.trim_end_matches('s')),
+            };
+            assert!(error.contains(&cure), "{error}");
         }
     }
 

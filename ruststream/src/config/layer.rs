@@ -183,7 +183,17 @@ fn add(root: &mut Dict, name: &str, value: &str, problems: &mut Vec<Problem>) {
     let first = path.split(SEPARATOR).next().unwrap_or_default();
     // Others set variables with our prefix as well, so only what is clearly meant for us is an error.
     let ours = TOP.contains(&first) || path.contains(SEPARATOR) || nearest(first, TOP).is_some();
-    if OTHERS.contains(&path.as_str()) || !ours {
+    if OTHERS.contains(&path.as_str()) {
+        return;
+    }
+    if let Some(meant) = slip(&path) {
+        let origin = Origin::Variable {
+            name: name.to_owned(),
+        };
+        problems.push(Problem::new("it means nothing").from(&origin).cure(meant));
+        return;
+    }
+    if !ours {
         return;
     }
     if !hang(root, &path.split(SEPARATOR).collect::<Vec<_>>(), value) {
@@ -195,6 +205,22 @@ fn add(root: &mut Dict, name: &str, value: &str, problems: &mut Vec<Problem>) {
             ),
         );
     }
+}
+
+/// What a variable was meant to be that is nearly one of ours: ignored, it would run the application
+/// with other values than its owner believes, or on the embedded broker.
+fn slip(path: &str) -> Option<String> {
+    let group = ["handlers_", "brokers_"]
+        .into_iter()
+        .find(|group| path.starts_with(group) && !path.contains(SEPARATOR));
+    if let Some(group) = group {
+        let group = group.trim_end_matches('_').to_uppercase();
+        return Some(format!(
+            "separate its parts by two underscores: `{PREFIX}{group}__<NAME>__<KEY>`"
+        ));
+    }
+    (strsim::damerau_levenshtein(path, "url") == 1)
+        .then(|| format!("write `{PREFIX}URL` to name the broker"))
 }
 
 fn hang(into: &mut Dict, path: &[&str], value: &str) -> bool {
@@ -235,6 +261,21 @@ mod tests {
             ("PATH", "/bin"),
         ]);
         assert!(layer.root.is_empty() && problems.is_empty());
+    }
+
+    #[test]
+    fn a_variable_that_is_nearly_ours_is_an_error_with_its_cure() {
+        for (name, cure) in [
+            ("RUSTSTREAM_HANDLERS_FULFIL_MAX_ATTEMPTS", "two underscores"),
+            ("RUSTSTREAM_BROKERS_PLANT_URL", "two underscores"),
+            ("RUSTSTREAM_UR", "`RUSTSTREAM_URL`"),
+            ("RUSTSTREAM_URI", "`RUSTSTREAM_URL`"),
+        ] {
+            let (_, problems) = read_variables(&[(name, "3")]);
+            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            assert_eq!(told.len(), 1, "{name}: {told:?}");
+            assert!(told[0].contains(name) && told[0].contains(cure), "{told:?}");
+        }
     }
 
     #[test]

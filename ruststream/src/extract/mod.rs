@@ -3,6 +3,19 @@
 //! An argument is anything that is [`Extract`]: a payload in a codec, a header, the attempt, shared
 //! state. Extraction is synchronous, happens in the handler's slot just before it runs, and owns
 //! what it takes (usually a share of the message, never a copy of it).
+//!
+//! | argument | what it is |
+//! |---|---|
+//! | [`Json<T>`](crate::Json), [`Cbor<T>`](crate::Cbor), [`MsgPack<T>`](crate::MsgPack) | the payload in one codec |
+//! | [`Decoded<T>`](crate::Decoded) | the payload, by its content type |
+//! | [`Text`], [`Bytes`](crate::Bytes), [`Message`](crate::Message) | the payload as it is; the whole message |
+//! | [`Headers`], [`Header<N>`](Header), `Option<Header<N>>` | all headers; one by its declared name |
+//! | [`Attempt`], [`Address`] (also [`Topic`]), [`MessageId`] | which attempt, from where, which message |
+//! | [`DeadLetter`] | why a message was dead-lettered |
+//! | [`State<T>`](State) | what the application shares |
+//! | [`Publisher`](crate::Publisher), [`Settler`](crate::Settler), [`Shutdown`] | publishing, settling by hand, the stop |
+//! | [`Batch<T>`](crate::Batch) | many at once, with `batch(…)` in the attribute |
+//! | `Result<E, Rejection>` | any of these, with its refusal left to the handler |
 
 use std::sync::Arc;
 
@@ -83,7 +96,7 @@ mod shutdown;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a `#[subscriber]` handler argument",
     label = "does not implement `Extract`",
-    note = "wrap a payload in a codec, as in `Json<{Self}>`, and shared state as in `State<{Self}>`"
+    note = "wrap a payload in a codec, as in `Json<{Self}>` (text is `Text`, raw bytes are `Bytes`), and shared state as in `State<{Self}>`"
 )]
 pub trait Extract: Sized + Send {
     /// Take it from a delivery.

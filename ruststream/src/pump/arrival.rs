@@ -15,29 +15,17 @@ use crate::settlement::attempt;
 use crate::stats::Health;
 
 impl Shell {
+    /// Take deliveries while a lane is free. While none is, the source is only asked about its
+    /// connection: that it is lost must be known whatever the handlers do.
     pub(super) fn poll_arrivals(&mut self, cx: &mut Context<'_>, budget: &mut usize) -> bool {
         let mut progress = false;
-        if !self.free.is_empty() && self.stash.is_some() && *budget > 0 {
-            progress = true;
-            *budget -= 1;
-            // The source is heard first: what was stashed before its connection was lost is not
-            // started (spec C13).
-            let arrival = if self.has_ended {
-                Poll::Pending
+        while *budget > 0 && !self.has_ended {
+            let arrival = if self.free.is_empty() {
+                self.pump.source.poll_link(cx)
             } else {
                 self.pump.source.poll_next(cx)
             };
             match arrival {
-                Poll::Pending => self.unstash(),
-                Poll::Ready(Arrival::Delivery(delivery)) => {
-                    self.unstash();
-                    self.arrived_between(delivery);
-                }
-                Poll::Ready(other) => self.heard(other),
-            }
-        }
-        while *budget > 0 && self.stash.is_none() && !self.has_ended {
-            match self.pump.source.poll_next(cx) {
                 Poll::Ready(Arrival::Delivery(delivery)) => self.arrived(delivery),
                 Poll::Ready(other) => self.heard(other),
                 Poll::Pending => break,
@@ -54,12 +42,6 @@ impl Shell {
             Arrival::Connected { epoch } => self.connected(epoch),
             Arrival::Disconnected(error) => self.disconnected(&error),
             Arrival::Ended => self.has_ended = true,
-        }
-    }
-
-    fn unstash(&mut self) {
-        if let Some(delivery) = self.stash.take() {
-            self.route(delivery);
         }
     }
 
@@ -97,7 +79,6 @@ impl Shell {
         self.stuck = 0;
         self.is_narrow = false;
         self.waiting.discard_unsettled();
-        self.stash.take_if(|delivery| delivery.token.is_some());
         self.forming.retain(|delivery| delivery.token.is_none());
         for id in self.core.handle_disconnected() {
             self.forget(id, Err(AckError::Stale));
@@ -128,8 +109,6 @@ impl Shell {
             .is_some_and(|cap| delivery.attempt > cap.get())
         {
             self.spent_on_arrival(delivery);
-        } else if self.free.is_empty() {
-            self.stash = Some(delivery);
         } else if self.is_routed {
             self.route(delivery);
         } else if let Some(begun) = self.start(&mut delivery) {

@@ -101,6 +101,7 @@ impl Shell {
 
     /// Nothing is said to the broker: the delivery stays unsettled (spec A14, M12).
     pub(super) fn left_without_outcome(&mut self, id: Id, delivery: Delivery) {
+        self.warn_of_missing_outcome();
         let plan = if delivery.settled {
             Plan::Nothing
         } else {
@@ -117,7 +118,7 @@ impl Shell {
     fn settle_by_hand(&mut self, id: Id, mut care: Box<Care>, outcome: Outcome) {
         let mut decision = decide(outcome, None, &self.facts_of(&care.delivery));
         self.repace(&care.delivery, &mut decision);
-        self.note_decision(&care.delivery, outcome, &decision);
+        self.note_decision(&care.delivery, outcome, &decision, None);
         if decision.refused {
             care.tell(Err(AckError::Unsupported));
         }

@@ -34,6 +34,8 @@ pub(super) struct Notices {
     pub(super) malformed_count: Notice,
     pub(super) refused: Notice,
     pub(super) given_up: Notice,
+    pub(super) unanswered: Notice,
+    pub(super) dead_lettered: Notice,
     pub(super) no_dead_letter: Notice,
     pub(super) failed_publish: Notice,
     pub(super) unread: Notice,

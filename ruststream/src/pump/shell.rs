@@ -67,15 +67,14 @@ pub(super) struct Shell {
     /// When handlers are out of time.
     pub(super) deadlines: BTreeSet<(Elapsed, Id)>,
     pub(super) notices: Notices,
+    /// The span of the handler that ended last, until its outcome is recorded.
+    pub(super) ended: Option<tracing::Span>,
     pub(super) paces: Paces,
     pub(super) phase: Phase,
     /// The window is 1 until a first delivery shows that no crash loop is at work (spec C24).
     pub(super) is_narrow: bool,
     /// More than a free lane decides when a delivery starts: `batch` and `ordered_by`.
     pub(super) is_routed: bool,
-    /// A delivery taken while every lane was busy: the source is looked at all the same, so that a
-    /// lost connection is seen.
-    pub(super) stash: Option<Delivery>,
     pub(super) has_ended: bool,
     /// Deliveries left unsettled for good on this connection (spec C15).
     pub(super) stuck: u64,
@@ -143,11 +142,11 @@ impl Shell {
             publishes: FuturesUnordered::new(),
             deadlines: BTreeSet::new(),
             notices: Notices::default(),
+            ended: None,
             paces: Paces::default(),
             phase: Phase::Running,
             is_narrow: false,
             is_routed,
-            stash: None,
             has_ended: false,
             stuck: 0,
             unfinished: 0,
@@ -193,10 +192,7 @@ impl Shell {
     /// Tell those who wait for the end of everything how much is left.
     #[cfg(feature = "testing")]
     pub(super) fn tell_in_hand(&self) {
-        let in_hand = self.core.len()
-            + self.waiting.len()
-            + self.forming.len()
-            + usize::from(self.stash.is_some());
+        let in_hand = self.core.len() + self.waiting.len() + self.forming.len();
         self.pump.counters.in_hand.set(in_hand as u64);
     }
 

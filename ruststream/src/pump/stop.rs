@@ -54,7 +54,7 @@ impl Shell {
         let early = self.core.handle_stop(now, flush_at);
         self.pump.counters.flushed.add(early);
         if self.pump.mount.capabilities.releases {
-            while let Some(delivery) = self.stash.take().or_else(|| self.waiting.pop()) {
+            while let Some(delivery) = self.waiting.pop() {
                 let id = self.admit(delivery.settled, delivery.payload().len());
                 let decision = crate::settlement::Decision {
                     plan: Plan::Settle(Disposition::Release),
@@ -87,10 +87,8 @@ impl Shell {
             match self.phase {
                 Phase::Running => return None,
                 Phase::Draining(until) => {
-                    let is_done = self.core.is_empty()
-                        && self.waiting.is_empty()
-                        && self.stash.is_none()
-                        && self.forming.is_empty();
+                    let is_done =
+                        self.core.is_empty() && self.waiting.is_empty() && self.forming.is_empty();
                     if !is_done && self.now() < until {
                         return None;
                     }
@@ -137,7 +135,7 @@ impl Shell {
                 self.unfinished += 1;
             }
         }
-        while self.stash.take().or_else(|| self.waiting.pop()).is_some() {
+        while self.waiting.pop().is_some() {
             self.unfinished += 1;
         }
         self.unfinished += self.forming.len();

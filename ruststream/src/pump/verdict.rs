@@ -209,7 +209,7 @@ impl Shell {
         let lane = &mut self.lanes[index];
         lane.is_busy = false;
         lane.key = None;
-        lane.span = None;
+        self.ended = lane.span.take();
         lane.by_hand = None;
         lane.is_unused = false;
         self.free.push(index);
@@ -220,7 +220,7 @@ impl Shell {
 
     pub(super) fn done(&mut self, id: Id, delivery: Delivery, outcome: Outcome) {
         let decision = decide(outcome, None, &self.facts_of(&delivery));
-        self.note_decision(&delivery, outcome, &decision);
+        self.note_decision(&delivery, outcome, &decision, None);
         self.apply(id, delivery, decision, outcome == Outcome::Ack, None);
     }
 
@@ -235,7 +235,7 @@ impl Shell {
     ) {
         let trouble = Trouble { reason, own, text };
         let (outcome, decision) = self.decide_failed(&delivery, &trouble);
-        self.note_decision(&delivery, outcome, &decision);
+        self.note_decision(&delivery, outcome, &decision, Some(text));
         self.apply(id, delivery, decision, outcome == Outcome::Ack, Some(text));
     }
 
@@ -274,7 +274,7 @@ impl Shell {
         let id = self.admit(delivery.settled, delivery.payload().len());
         delivery.id = id;
         let decision = spent(&self.facts_of(&delivery), Reason::MaxAttempts);
-        self.note_decision(&delivery, Outcome::Retry, &decision);
+        self.note_decision(&delivery, Outcome::Retry, &decision, None);
         self.apply(id, delivery, decision, false, None);
     }
 

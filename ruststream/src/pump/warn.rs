@@ -11,6 +11,7 @@ use crate::message::CopyKind;
 use crate::mount::RetryTo;
 use crate::settlement::Decision;
 use crate::settlement::Plan;
+use crate::settlement::Reason;
 
 /// A warning about a mount point, at most once a minute, with how often it happened.
 macro_rules! warn {
@@ -37,6 +38,7 @@ impl Shell {
         delivery: &Delivery,
         outcome: Outcome,
         decision: &Decision,
+        error: Option<&str>,
     ) {
         if decision.refused && outcome != Outcome::Ack {
             self.pump.counters.unsupported.add(1);
@@ -52,24 +54,53 @@ impl Shell {
                 "a delivery was to be dead-lettered, but no `dead_letter` is declared: it was dropped"
             );
         }
-        let is_given_up = matches!(decision.plan, Plan::Settle(_) | Plan::Nothing)
-            && decision.reason.is_some()
-            && matches!(outcome, Outcome::Retry | Outcome::RetryAfter(_));
-        if is_given_up {
-            if decision.plan == Plan::Nothing {
-                self.pump.counters.dropped.add(1);
+        let fate = fate(outcome, decision);
+        let reason = decision.reason.map(Reason::as_str);
+        match decision.plan {
+            Plan::Publish {
+                copy: CopyKind::DeadLetter,
+                ..
+            } => {
+                let dead_letter = self
+                    .pump
+                    .mount
+                    .policy
+                    .dead_letter
+                    .as_deref()
+                    .unwrap_or_default()
+                    .to_owned();
+                warn!(self, dead_lettered, warn, { ruststream.attempt = delivery.attempt, reason, error, dead_letter, },
+                    "a delivery goes to the dead letter");
             }
-            warn!(self, given_up, warn, { ruststream.attempt = delivery.attempt, },
-                "a delivery was given up after its last attempt; declare `dead_letter` to keep such messages");
+            Plan::Settle(_) | Plan::Nothing if reason.is_some() => {
+                if decision.plan == Plan::Nothing {
+                    self.pump.counters.dropped.add(1);
+                }
+                warn!(self, given_up, warn, { ruststream.attempt = delivery.attempt, reason, error, },
+                    "a delivery was given up; declare `dead_letter` to keep such messages");
+            }
+            _ => {}
         }
-        if let Some(span) = self.span_of(delivery) {
-            span.record("ruststream.outcome", outcome.as_str());
+        if let Some(span) = self.ended.take() {
+            span.record("ruststream.outcome", fate);
         }
         tracing::debug!(
             ruststream.handler = &*self.pump.mount.name,
             ruststream.attempt = delivery.attempt,
-            ruststream.outcome = outcome.as_str(),
+            ruststream.outcome = fate,
+            reason,
+            error,
             "handled"
+        );
+    }
+
+    pub(super) fn warn_of_missing_outcome(&mut self) {
+        warn!(
+            self,
+            unanswered,
+            warn,
+            {},
+            "a delivery got no outcome (its `Settler` was dropped unused, or its batch abandoned): it stays unsettled and fills the window until the connection ends"
         );
     }
 
@@ -156,12 +187,16 @@ impl Shell {
         warn!(self, failed_publish, error, { what, to, is_transient, %error, },
             "a publish failed and is tried again; what it was for is kept until then");
     }
+}
 
-    fn span_of(&self, delivery: &Delivery) -> Option<&tracing::Span> {
-        let lane = self
-            .lanes
-            .iter()
-            .find(|lane| lane.first_id() == Some(delivery.id))?;
-        lane.span.as_ref()
+/// What becomes of a delivery, in one word.
+fn fate(outcome: Outcome, decision: &Decision) -> &'static str {
+    match decision.plan {
+        Plan::Publish {
+            copy: CopyKind::DeadLetter,
+            ..
+        } => Outcome::DeadLetter.as_str(),
+        Plan::Settle(_) | Plan::Nothing if decision.reason.is_some() => Outcome::Drop.as_str(),
+        _ => outcome.as_str(),
     }
 }

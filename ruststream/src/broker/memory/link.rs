@@ -39,17 +39,28 @@ impl State {
                 let at = consumer.queue;
                 self.dispatch(at, now);
             }
-            Phase::Connecting => return self.connect(reader, now, waker),
-            Phase::Lost(why) => {
-                let why = why.clone();
-                consumer.set_phase(Phase::Connecting);
-                return Poll::Ready(Arrival::Disconnected(BrokerError::transient(why)));
-            }
-            Phase::Stopped | Phase::Closed => return Poll::Ready(Arrival::Ended),
+            _ => return self.poll_link(reader, now, waker),
         }
         match self.hand_out(reader, now) {
             Some(delivery) => Poll::Ready(Arrival::Delivery(delivery)),
             None => self.wait(reader, waker),
+        }
+    }
+
+    /// What the reader is told of its connection, and nothing else.
+    pub(super) fn poll_link(&mut self, reader: usize, now: Moment, waker: &Waker) -> Poll<Arrival> {
+        let Some(consumer) = self.consumers[reader].as_mut() else {
+            return Poll::Ready(Arrival::Ended);
+        };
+        match consumer.phase() {
+            Phase::Open | Phase::Opening => self.wait(reader, waker),
+            Phase::Connecting => self.connect(reader, now, waker),
+            Phase::Lost(why) => {
+                let why = why.clone();
+                consumer.set_phase(Phase::Connecting);
+                Poll::Ready(Arrival::Disconnected(BrokerError::transient(why)))
+            }
+            Phase::Stopped | Phase::Closed => Poll::Ready(Arrival::Ended),
         }
     }
 

@@ -163,6 +163,14 @@ impl Source for MemorySource {
         }
     }
 
+    fn poll_link(&mut self, cx: &mut Context<'_>) -> Poll<Arrival> {
+        let arrival = self.say(|state, reader, now| state.poll_link(reader, now, cx.waker()));
+        if let Poll::Ready(Arrival::Connected { .. }) = arrival {
+            self.connected = Some(now());
+        }
+        arrival
+    }
+
     #[inline]
     fn settle(
         &mut self,
