@@ -43,7 +43,8 @@ pub enum ErrorKind {
     Refused,
     /// Stopped in time, but not everything could be finished. Exit code 75.
     DrainTimeout {
-        /// Handlers that were still running; the broker delivers their messages again.
+        /// Deliveries whose handlers were still running, or whose copies or settlements were not
+        /// taken; the broker delivers them again.
         unfinished: usize,
         /// Waiting copies that could not be published.
         lost_copies: usize,

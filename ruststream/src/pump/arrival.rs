@@ -57,8 +57,9 @@ impl Shell {
         self.is_narrow = self.facts.cap.is_some()
             && self.facts.returns == Returns::Counted
             && !self.facts.settled;
+        self.narrow = 1;
         let window = if self.is_narrow {
-            1
+            self.narrow
         } else {
             self.pump.mount.policy.prefetch
         };
@@ -82,6 +83,23 @@ impl Shell {
         self.forming.retain(|delivery| delivery.token.is_none());
         for id in self.core.handle_disconnected() {
             self.forget(id, Err(AckError::Stale));
+        }
+    }
+
+    /// A narrow window is of what may kill the process: a delivery whose handler is done, but which
+    /// waits or is left, does not keep the others away.
+    pub(super) fn keep_narrow_window_open(&mut self) {
+        if !self.is_narrow {
+            return;
+        }
+        let done = usize::try_from(self.stuck)
+            .unwrap_or(usize::MAX)
+            .saturating_add(self.core.unsettled_after_handling());
+        let window = u32::try_from(done).unwrap_or(u32::MAX).saturating_add(1);
+        let window = window.min(self.pump.mount.policy.prefetch);
+        if window > self.narrow {
+            self.narrow = window;
+            self.pump.source.set_window(window);
         }
     }
 
@@ -156,7 +174,7 @@ impl Shell {
                     delivery,
                     Reason::Panic,
                     None,
-                    &super::verdict::panic_text(&*panic),
+                    &super::verdict::panic_text(panic),
                 );
             }
         };

@@ -84,7 +84,7 @@ impl Shell {
                 self.run(index);
             }
             Ok(Err(rejection)) => self.rejected(index, &rejection),
-            Err(panic) => self.panicked(index, &*panic),
+            Err(panic) => self.panicked(index, panic),
         }
     }
 

@@ -266,7 +266,7 @@ impl Core {
                     tries: tries.saturating_add(1),
                     then,
                 };
-                self.sleep(id, Stage::Retrying(work), now + backoff(tries))
+                self.sleep(id, Stage::Retrying(work), now + self.backoff(tries))
             }
             (Err(Failure::Permanent), _) => self.refused(id, what, bare, tries, then, now),
         }
@@ -318,19 +318,28 @@ impl Core {
     /// (spec C7). Returns how many of them leave early for it.
     pub(crate) fn handle_stop(&mut self, now: Elapsed, flush_at: Elapsed) -> u64 {
         self.flush_at = Some(flush_at);
+        let latest = flush_at.max(now);
         let mut early = 0;
         let timers = std::mem::take(&mut self.timers);
         for (due, id) in timers {
             let due = match self.entry(id).map(|entry| entry.stage) {
                 Some(Stage::Paused(_)) => now,
                 Some(Stage::Waiting(_)) => {
-                    let latest = flush_at.max(now);
                     early += u64::from(latest < due);
                     due.min(latest)
                 }
+                // Its pause may be longer than the drain, and this may be its last chance.
+                Some(Stage::Retrying(_)) => due.min(latest),
                 _ => due,
             };
             self.timers.insert((due, id));
+        }
+        // Those wait as soon as they are settled.
+        for entry in self.entries.iter_mut().flatten() {
+            if let Stage::SettlingFirst(due) = &mut entry.stage {
+                early += u64::from(latest < *due);
+                *due = latest.min(*due);
+            }
         }
         early
     }
@@ -372,6 +381,19 @@ impl Core {
     #[cfg(feature = "testing")]
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
+    }
+
+    /// Deliveries that the broker has and delivers again if the process ends now.
+    pub(crate) fn unsettled(&self) -> usize {
+        let is_unsettled = |entry: &&Entry| entry.right == Right::Unsettled;
+        self.entries.iter().flatten().filter(is_unsettled).count()
+    }
+
+    /// Deliveries whose handlers are done and which the broker still counts as unsettled.
+    pub(crate) fn unsettled_after_handling(&self) -> usize {
+        let is_done =
+            |entry: &&Entry| entry.right == Right::Unsettled && entry.stage != Stage::Running;
+        self.entries.iter().flatten().filter(is_done).count()
     }
 
     /// Whether a word to the broker is on its way for this delivery: it is seen through.
@@ -527,7 +549,17 @@ impl Core {
             tries: u32::MAX,
             then,
         };
-        self.sleep(id, Stage::Retrying(work), now + backoff(u32::MAX))
+        self.sleep(id, Stage::Retrying(work), now + self.backoff(u32::MAX))
+    }
+
+    /// The pause before a failed publish is tried again; a stop leaves no time for long ones.
+    fn backoff(&self, tries: u32) -> Duration {
+        let longest = if self.flush_at.is_some() {
+            LONGEST_WHILE_STOPPING
+        } else {
+            LONGEST
+        };
+        FIRST.saturating_mul(1 << tries.min(10)).min(longest)
     }
 
     fn sleep(&mut self, id: Id, stage: Stage, until: Elapsed) -> Step {
@@ -586,12 +618,12 @@ impl Work {
     }
 }
 
-/// The pause before a failed publish is tried again: 100 ms, doubling to 30 s.
-fn backoff(tries: u32) -> Duration {
-    Duration::from_millis(100)
-        .saturating_mul(1 << tries.min(10))
-        .min(Duration::from_secs(30))
-}
+/// The first pause of a failed publish; it doubles.
+const FIRST: Duration = Duration::from_millis(100);
+/// Its longest.
+const LONGEST: Duration = Duration::from_secs(30);
+/// Its longest during a stop.
+const LONGEST_WHILE_STOPPING: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 #[path = "search.rs"]

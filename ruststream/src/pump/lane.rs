@@ -1,5 +1,7 @@
 //! A lane: one unit of concurrency, with the deliveries its handler works on.
 
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
@@ -14,6 +16,7 @@ use crate::handler::Slot;
 use crate::settler::Right;
 
 use super::core::Elapsed;
+use super::verdict::discard;
 
 /// One unit of concurrency.
 pub(super) struct Lane {
@@ -48,6 +51,22 @@ impl Lane {
             span: None,
             waker: lane_waker(index, ready),
             is_busy: false,
+        }
+    }
+
+    /// Drop the running handler, which may panic.
+    pub(super) fn drop_future(&mut self) -> Result<(), ()> {
+        let slot = &mut self.slot;
+        catch_unwind(AssertUnwindSafe(|| slot.clear())).map_err(discard)
+    }
+}
+
+/// Two handlers that panic while they are dropped together would abort the process.
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if self.is_busy {
+            // Nobody is left to be told.
+            self.drop_future().ok();
         }
     }
 }

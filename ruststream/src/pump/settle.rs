@@ -1,5 +1,7 @@
 //! Carrying out what the state machine says: settlements, copies, and who is told.
 
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -11,6 +13,8 @@ use super::core::Id;
 use super::core::Step;
 use super::core::What;
 use super::shell::Shell;
+use super::verdict::discard;
+use crate::address;
 use crate::broker::PublishError;
 use crate::broker::Published;
 use crate::broker::Publishing;
@@ -125,6 +129,9 @@ impl Shell {
                     Poll::Ready(result) => {
                         let step = self.core.handle_settled(id, result);
                         self.count(tally, result);
+                        if let Err(error) = result {
+                            self.not_settled(error);
+                        }
                         debug_assert!(
                             matches!(step, Step::Forget | Step::Stale),
                             "a plain settlement ends the delivery"
@@ -159,6 +166,7 @@ impl Shell {
                 care.tell(Ok(()));
             }
         }
+        self.keep_narrow_window_open();
     }
 
     /// Take steps until the delivery is gone or something must be waited for.
@@ -212,9 +220,19 @@ impl Shell {
             care.tell(Err(error));
             care.tally = Tally::None;
         }
-        if error != AckError::Stale {
-            self.warn_of_failed_settlement(error);
+        self.not_settled(error);
+    }
+
+    /// A settlement was not taken. Unless its connection is gone, the delivery keeps its place in the
+    /// window.
+    pub(super) fn not_settled(&mut self, error: AckError) {
+        if error == AckError::Stale {
+            return;
         }
+        self.stuck += 1;
+        self.warn_of_failed_settlement(error);
+        self.warn_of_stuck_deliveries();
+        self.keep_narrow_window_open();
     }
 
     /// Publish a copy or an answer: the next step, or `None` while it is on its way.
@@ -323,10 +341,17 @@ impl Shell {
             RetryTo::Own => Ok(self.pump.mount.address.clone()),
             RetryTo::Topic(topic) => Ok(topic.clone()),
             RetryTo::With(topic_of) => {
-                let topic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    topic_of(delivery).into_owned()
-                }))
-                .map_err(|_| PublishError::permanent("`retry_topic_with` panicked"))?;
+                let topic = catch_unwind(AssertUnwindSafe(|| topic_of(delivery).into_owned()))
+                    .map_err(|panic| {
+                        discard(panic);
+                        PublishError::permanent("`retry_topic_with` panicked")
+                    })?;
+                // A driver may take what its protocol cannot publish to (spec M40).
+                address::topic(&topic).map_err(|error| {
+                    PublishError::permanent(format!(
+                        "`retry_topic_with` returned no topic: {error}"
+                    ))
+                })?;
                 Ok(ByteString::from(topic))
             }
         }

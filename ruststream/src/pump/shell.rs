@@ -43,6 +43,8 @@ const BUDGET: usize = 64;
 const WAITING_COPIES: usize = 100_000;
 /// Their payload bytes.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
+/// As good as never, for what is due beyond the clock's range.
+const FAR: Elapsed = Elapsed::from_hours(30 * 365 * 24);
 
 /// A publish on its way, and the delivery it is for.
 pub(super) type Outgoing = BoxFuture<'static, (Id, What, Result<Published, PublishError>)>;
@@ -73,10 +75,13 @@ pub(super) struct Shell {
     pub(super) phase: Phase,
     /// The window is 1 until a first delivery shows that no crash loop is at work (spec C24).
     pub(super) is_narrow: bool,
+    /// How wide it is meanwhile.
+    pub(super) narrow: u32,
     /// More than a free lane decides when a delivery starts: `batch` and `ordered_by`.
     pub(super) is_routed: bool,
     pub(super) has_ended: bool,
-    /// Deliveries left unsettled for good on this connection (spec C15).
+    /// Deliveries left unsettled for good on this connection, or whose settlement it did not take
+    /// (spec C15).
     pub(super) stuck: u64,
     pub(super) unfinished: usize,
     /// The tasks behind the lanes, with more than one worker. They end with the pump.
@@ -146,6 +151,7 @@ impl Shell {
             paces: Paces::default(),
             phase: Phase::Running,
             is_narrow: false,
+            narrow: 1,
             is_routed,
             has_ended: false,
             stuck: 0,
@@ -174,6 +180,11 @@ impl Shell {
             progress |= self.poll_lanes();
             progress |= self.poll_arrivals(cx, &mut budget);
             if budget == 0 {
+                // Time passes for a pump that is never idle, too.
+                if let Some(end) = self.poll_drained(cx) {
+                    return Poll::Ready(end);
+                }
+                self.poll_timers(cx);
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -258,7 +269,9 @@ impl Shell {
         if next > now {
             if self.armed != Some(next) {
                 self.armed = Some(next);
-                self.timer.as_mut().reset(self.started + next);
+                let far = || self.started + FAR;
+                let at = self.started.checked_add(next).unwrap_or_else(far);
+                self.timer.as_mut().reset(at);
             }
             if self.timer.as_mut().poll(cx).is_pending() {
                 return false;

@@ -180,9 +180,7 @@ impl Shell {
     #[cold]
     fn not_acked(&mut self, error: AckError) {
         self.count(Tally::Acked, Err(error));
-        if error != AckError::Stale {
-            self.warn_of_failed_settlement(error);
-        }
+        self.not_settled(error);
     }
 
     /// The lane works on the delivery from now on.
@@ -209,7 +207,7 @@ impl Shell {
         match how {
             How::Returned(verdict) => self.returned(index, verdict),
             How::Running => self.arm_deadline(index),
-            How::Panicked(panic) => self.panicked(index, &*panic),
+            How::Panicked(panic) => self.panicked(index, panic),
         }
     }
 
@@ -224,7 +222,7 @@ impl Shell {
         match polled {
             Ok(Poll::Pending) => self.arm_deadline(index),
             Ok(Poll::Ready(verdict)) => self.returned(index, verdict),
-            Err(panic) => self.panicked(index, &*panic),
+            Err(panic) => self.panicked(index, panic),
         }
     }
 

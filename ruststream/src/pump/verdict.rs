@@ -122,7 +122,7 @@ impl Shell {
     }
 
     /// The handler, or an extractor of its, panicked.
-    pub(super) fn panicked(&mut self, index: usize, panic: &(dyn Any + Send)) {
+    pub(super) fn panicked(&mut self, index: usize, panic: Box<dyn Any + Send>) {
         self.interrupted(index, Reason::Panic, &panic_text(panic));
     }
 
@@ -180,8 +180,7 @@ impl Shell {
     }
 
     pub(super) fn drop_future(&mut self, index: usize) {
-        let slot = &mut self.lanes[index].slot;
-        if catch_unwind(AssertUnwindSafe(|| slot.clear())).is_err() {
+        if self.lanes[index].drop_future().is_err() {
             tracing::error!(
                 ruststream.handler = &*self.pump.mount.name,
                 "a handler panicked while it was dropped"
@@ -304,13 +303,24 @@ impl Shell {
 }
 
 /// What a panic said, where it said text.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
+pub(super) fn panic_text(panic: Box<dyn Any + Send>) -> String {
     let text = panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("the handler panicked with a value that is not text")
-        .to_owned()
+    let text = text
+        .unwrap_or("the handler panicked with a value that is not text")
+        .to_owned();
+    discard(panic);
+    text
+}
+
+/// Drop the value of a panic, which may be one that panics when it is dropped.
+pub(super) fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // It could go on like this: better a few bytes for ever than a pump that dies.
+        Box::leak(another);
+    }
 }
 
 impl Lane {

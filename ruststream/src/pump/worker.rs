@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 
 use super::lane::Ready;
 use super::lane::lane_waker;
+use super::verdict::discard;
 use crate::batch::Ledger;
 use crate::delivery::Delivery;
 use crate::extract::Incoming;
@@ -110,6 +111,10 @@ impl Desk {
     fn finish(&self, done: Done) {
         let mut state = self.state();
         if state.clear {
+            drop(state);
+            if let Done::Panicked(panic) = done {
+                discard(panic);
+            }
             return;
         }
         state.done = Some(done);
@@ -253,8 +258,18 @@ impl Bench {
     fn drop_future(&mut self) {
         self.is_running = false;
         let slot = &mut self.slot;
-        if catch_unwind(AssertUnwindSafe(|| slot.clear())).is_err() {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| slot.clear())) {
+            discard(panic);
             tracing::error!("a handler panicked while it was dropped");
+        }
+    }
+}
+
+/// Two handlers that panic while they are dropped together would abort the process.
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if self.is_running {
+            self.drop_future();
         }
     }
 }

@@ -35,6 +35,7 @@ pub struct Script {
     address: &'static str,
     options: Options,
     run: Run,
+    requires: fn(&mut Requirements),
 }
 
 type Run =
@@ -78,6 +79,7 @@ impl Script {
             address: keep(address),
             options: Options::NONE,
             run: Arc::new(|_| Ok(Box::pin(std::future::ready(Verdict::Done(Outcome::Ack))))),
+            requires: |_| {},
         }
     }
 
@@ -103,6 +105,7 @@ impl Script {
         A: Extract,
         F: Future<Output: Ends> + Send + 'static,
     {
+        self.requires = A::requires;
         self.run = Arc::new(move |incoming| {
             let running = handler(A::extract(incoming)?);
             Ok(Box::pin(async move { running.await.into_verdict() }))
@@ -126,9 +129,12 @@ impl Script {
             .zip(SLOTS)
             .zip(1..)
             .map(|((script, slot), line)| {
-                let requires: fn(&mut Requirements) = match script.options.batch {
-                    Some(_) => Requirements::batch,
-                    None => |_| {},
+                let mut arguments = Requirements::default();
+                (script.requires)(&mut arguments);
+                // A script that runs nothing takes batches as well as messages.
+                let requires = match script.options.batch {
+                    Some(_) if !arguments.batch => Requirements::batch,
+                    _ => script.requires,
                 };
                 let place = ("script", "script.rs", line);
                 let registration = Registration::new(
