@@ -109,8 +109,8 @@ impl Publisher {
 
     #[inline]
     fn send(&self, to: ByteString, mut message: Message) -> Publish {
-        if let Err(error) = self.sink.check_address(&to) {
-            return Publish::refused(error);
+        if to.is_empty() {
+            return Publish::refused(no_address());
         }
         if let Some(trace) = &self.trace {
             continue_trace(&mut message, trace);
@@ -268,6 +268,11 @@ pub(crate) fn answer(
         continue_trace(&mut message, trace);
     }
     Ok((to, message))
+}
+
+#[cold]
+fn no_address() -> PublishError {
+    PublishError::permanent("the address to publish to is empty")
 }
 
 #[cold]

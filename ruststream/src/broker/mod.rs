@@ -236,22 +236,10 @@ pub enum Arrival {
 
 /// Where messages are published.
 pub trait Sink: Send + Sync + fmt::Debug {
-    /// Whether `to` can be published to at all, asked before anything is sent. A protocol with
-    /// wildcards refuses them here, since its server would end the connection.
+    /// Publish `message` to `to`, which is not empty, and have the broker confirm it.
     ///
-    /// # Errors
-    ///
-    /// A permanent error with the reason; by default for an empty address only.
-    fn check_address(&self, to: &str) -> Result<(), PublishError> {
-        if to.is_empty() {
-            return Err(PublishError::permanent(
-                "the address to publish to is empty",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Publish `message` to `to` and have the broker confirm it.
+    /// An address that its protocol does not publish to is refused here with a permanent error, and
+    /// nothing is sent: a wildcard would make an MQTT server end the connection.
     fn publish(&self, to: ByteString, message: Message) -> Publishing;
 
     /// Publish a copy, built from the native message (spec C11), and have the broker confirm it.

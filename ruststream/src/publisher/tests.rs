@@ -32,14 +32,10 @@ impl Peer {
 }
 
 impl Sink for Peer {
-    fn check_address(&self, to: &str) -> Result<(), PublishError> {
-        if to.is_empty() || to.contains(['+', '#']) {
-            return Err(PublishError::permanent("not a topic"));
-        }
-        Ok(())
-    }
-
     fn publish(&self, to: ByteString, message: Message) -> Publishing {
+        if to.contains(['+', '#']) {
+            return Publishing::Done(Err(PublishError::permanent("not a topic")));
+        }
         self.sent.lock().unwrap().push((to, message));
         if self.later {
             Publishing::Pending(Box::pin(async { Ok(Published::Unread) }))

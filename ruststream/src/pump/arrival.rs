@@ -38,7 +38,7 @@ impl Shell {
 
     fn heard(&mut self, arrival: Arrival) {
         match arrival {
-            Arrival::Delivery(delivery) => self.arrived(delivery),
+            Arrival::Delivery(delivery) => self.arrived_between(delivery),
             Arrival::Connected { epoch } => self.connected(epoch),
             Arrival::Disconnected(error) => self.disconnected(&error),
             Arrival::Ended => self.has_ended = true,
@@ -103,7 +103,17 @@ impl Shell {
         }
     }
 
-    #[inline]
+    /// [`arrived`](Self::arrived), off the way that most deliveries take.
+    #[inline(never)]
+    fn arrived_between(&mut self, delivery: Delivery) {
+        self.arrived(delivery);
+    }
+
+    #[expect(
+        clippy::inline_always,
+        reason = "a delivery is large to hand on, and most take exactly this way"
+    )]
+    #[inline(always)]
     fn arrived(&mut self, mut delivery: Delivery) {
         self.pump.counters.deliveries.add(1);
         self.number(&mut delivery);
@@ -117,29 +127,31 @@ impl Shell {
             .is_some_and(|cap| delivery.attempt > cap.get())
         {
             self.spent_on_arrival(delivery);
-        } else {
+        } else if self.is_routed {
             self.route(delivery);
+        } else if let Some(begun) = self.start(&mut delivery) {
+            self.occupy(delivery, None, begun);
         }
     }
 
     /// Give a delivery to a lane, or have it wait for its turn. A lane is free.
-    #[expect(
-        clippy::inline_always,
-        reason = "a delivery is large to hand on, and most take exactly this way"
-    )]
-    #[inline(always)]
+    #[inline(never)]
     fn route(&mut self, delivery: Delivery) {
         if let Some(batch) = self.pump.mount.policy.batch {
             return self.join_batch(delivery, batch);
         }
         match self.pump.mount.policy.ordered_by {
-            None => self.start(delivery, None),
+            None => self.start_in_lane(delivery, None),
             Some(key_of) => self.start_in_order(delivery, key_of),
         }
     }
 
     /// Count the attempt (spec C1).
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "few comparisons for a delivery without headers"
+    )]
+    #[inline(always)]
     fn number(&mut self, delivery: &mut Delivery) {
         // Where the broker does not count, its flag says that it has delivered it once at least,
         // whatever number it shows beside it (spec C22).
@@ -169,13 +181,8 @@ impl Shell {
         if self.is_at_work(key) || self.waiting.has(key) {
             self.waiting.push(key, delivery);
         } else {
-            self.start_of_key(delivery, key);
+            self.start_in_lane(delivery, Some(key));
         }
-    }
-
-    #[inline(never)]
-    pub(super) fn start_of_key(&mut self, delivery: Delivery, key: u64) {
-        self.start(delivery, Some(key));
     }
 
     pub(super) fn start_waiting(&mut self) -> bool {
@@ -188,7 +195,7 @@ impl Shell {
             else {
                 break;
             };
-            self.start_of_key(delivery, key);
+            self.start_in_lane(delivery, Some(key));
             progress = true;
         }
         progress

@@ -79,6 +79,8 @@ pub(super) struct Shell {
     pub(super) is_narrow: bool,
     /// How wide it is meanwhile.
     pub(super) narrow: u32,
+    /// More than a free lane decides when a delivery starts: `batch` and `ordered_by`.
+    pub(super) is_routed: bool,
     pub(super) has_ended: bool,
     /// Deliveries left unsettled for good on this connection, or whose settlement it did not take
     /// (spec C15).
@@ -99,6 +101,7 @@ impl Shell {
     pub(super) fn new(pump: Pump) -> Self {
         let policy = &pump.mount.policy;
         let capabilities = pump.mount.capabilities;
+        let is_routed = policy.batch.is_some() || policy.ordered_by.is_some();
         let lanes = usize::try_from(policy.concurrency).unwrap_or(1).max(1);
         let ready = Arc::new(Ready::new(lanes));
         let limits = Limits {
@@ -151,6 +154,7 @@ impl Shell {
             phase: Phase::Running,
             is_narrow: false,
             narrow: 1,
+            is_routed,
             has_ended: false,
             stuck: 0,
             unfinished: 0,

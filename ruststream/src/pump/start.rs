@@ -25,8 +25,16 @@ use crate::settle::Token;
 use crate::settlement::Plan;
 use crate::settler::Right;
 
+/// A handler that was begun, and what is kept beside its delivery.
+pub(super) struct Begun {
+    lane: usize,
+    how: How,
+    right: Option<Arc<Right>>,
+    span: Option<tracing::Span>,
+}
+
 /// How far a handler came at its first poll.
-enum Begun {
+enum How {
     Returned(Verdict),
     Running,
     Panicked(Box<dyn Any + Send>),
@@ -43,71 +51,120 @@ impl Shell {
         id
     }
 
-    /// Give a delivery to a free lane and poll its handler for the first time.
+    /// Start a delivery's handler in a free lane and poll it for the first time.
     ///
     /// Most handlers are done by then and say ack. When the source takes that at once, the delivery
-    /// has come and gone without the state machine.
+    /// has come and gone without the state machine; otherwise the lane is to be
+    /// [occupied](Self::occupy).
+    #[must_use]
     #[expect(
         clippy::inline_always,
         reason = "a delivery is large to hand on, and most take exactly this way"
     )]
     #[inline(always)]
-    pub(super) fn start(&mut self, mut delivery: Delivery, key: Option<u64>) {
-        let index = *self
+    pub(super) fn start(&mut self, delivery: &mut Delivery) -> Option<Begun> {
+        let lane = *self
             .free
             .last()
             .expect("deliveries are taken only while a lane is free");
         delivery.id = self.core.next_id();
-        let span = self.span(&delivery);
+        if LevelFilter::current() >= LevelFilter::INFO {
+            return Some(self.start_in_span(lane, delivery));
+        }
+        let (begun, right) = self.begin(lane, delivery);
+        let how = match begun {
+            Ok(Poll::Ready(Verdict::Done(outcome))) => {
+                if outcome == Outcome::Ack
+                    && right.is_none()
+                    && let Some(token) = delivery.token.take()
+                {
+                    self.pump.counters.starts.add(1);
+                    self.acked_at_once(token, delivery);
+                    return None;
+                }
+                How::Returned(Verdict::Done(outcome))
+            }
+            Ok(Poll::Ready(verdict)) => How::Returned(verdict),
+            Ok(Poll::Pending) => How::Running,
+            Err(panic) => How::Panicked(panic),
+        };
+        Some(Begun {
+            lane,
+            how,
+            right,
+            span: None,
+        })
+    }
+
+    /// [`start`](Self::start) where somebody may want to know about it.
+    #[inline(never)]
+    fn start_in_span(&mut self, lane: usize, delivery: &mut Delivery) -> Begun {
+        let span = self.span(delivery);
         let entered = span.as_ref().map(tracing::Span::enter);
-        let Lane { slot, waker, .. } = &mut self.lanes[index];
-        // The delivery is not the handler's: a panic cannot take it along.
-        let mut incoming = Incoming::new(std::slice::from_mut(&mut delivery), &self.pump.scope);
+        let (begun, right) = self.begin(lane, delivery);
+        drop(entered);
+        let how = match begun {
+            Ok(Poll::Ready(verdict)) => How::Returned(verdict),
+            Ok(Poll::Pending) => How::Running,
+            Err(panic) => How::Panicked(panic),
+        };
+        Begun {
+            lane,
+            how,
+            right,
+            span,
+        }
+    }
+
+    /// Extract and poll. The delivery is not the handler's: a panic cannot take it along.
+    #[expect(
+        clippy::inline_always,
+        reason = "a delivery is large to hand on, and most take exactly this way"
+    )]
+    #[inline(always)]
+    fn begin(
+        &mut self,
+        lane: usize,
+        delivery: &mut Delivery,
+    ) -> (
+        Result<Poll<Verdict>, Box<dyn Any + Send>>,
+        Option<Arc<Right>>,
+    ) {
+        let Lane { slot, waker, .. } = &mut self.lanes[lane];
+        let mut incoming = Incoming::new(std::slice::from_mut(delivery), &self.pump.scope);
         let mut cx = Context::from_waker(waker);
         let begun = catch_unwind(AssertUnwindSafe(|| slot.begin(&mut incoming, &mut cx)));
-        let right = incoming.right;
-        drop(entered);
-        let begun = match begun {
-            Ok(Poll::Ready(Verdict::Done(Outcome::Ack))) if right.is_none() && span.is_none() => {
-                if let Some(token) = delivery.token.take() {
-                    self.pump.counters.starts.add(1);
-                    return self.acked_at_once(token, delivery.id, delivery.payload().len());
-                }
-                Begun::Returned(Verdict::Done(Outcome::Ack))
-            }
-            Ok(Poll::Ready(verdict)) => Begun::Returned(verdict),
-            Ok(Poll::Pending) => Begun::Running,
-            Err(panic) => Begun::Panicked(panic),
-        };
-        self.occupy(index, delivery, key, right, span);
-        self.begun(index, begun);
+        (begun, incoming.right)
     }
 
-    /// The handler of an occupied lane was polled for the first time.
-    fn begun(&mut self, index: usize, begun: Begun) {
-        if let Begun::Returned(Verdict::Rejected(rejection)) = &begun {
-            return self.rejected(index, rejection);
-        }
-        self.pump.counters.starts.add(1);
-        match begun {
-            Begun::Returned(verdict) => self.returned(index, verdict),
-            Begun::Running => self.arm_deadline(index),
-            Begun::Panicked(panic) => self.panicked(index, panic),
+    /// Start a delivery's handler in a free lane, whatever it comes to.
+    #[inline(never)]
+    pub(super) fn start_in_lane(&mut self, mut delivery: Delivery, key: Option<u64>) {
+        if let Some(begun) = self.start(&mut delivery) {
+            self.occupy(delivery, key, begun);
         }
     }
 
-    #[inline]
-    fn acked_at_once(&mut self, token: Token, id: Id, size: usize) {
-        match self.pump.source.settle(token, Disposition::Accept, id) {
+    #[expect(
+        clippy::inline_always,
+        reason = "a delivery is large to hand on, and most take exactly this way"
+    )]
+    #[inline(always)]
+    fn acked_at_once(&mut self, token: Token, delivery: &Delivery) {
+        match self
+            .pump
+            .source
+            .settle(token, Disposition::Accept, delivery.id)
+        {
             Poll::Ready(Ok(())) => self.pump.counters.acked.add(1),
             Poll::Ready(Err(error)) => self.not_acked(error),
-            Poll::Pending => self.ack_is_on_its_way(id, size),
+            Poll::Pending => self.ack_is_on_its_way(delivery),
         }
     }
 
     #[cold]
-    fn ack_is_on_its_way(&mut self, id: Id, size: usize) {
-        self.admit(false, size);
+    fn ack_is_on_its_way(&mut self, delivery: &Delivery) {
+        let id = self.admit(false, delivery.payload().len());
         self.tallies[id as usize] = Tally::Acked;
         let plan = Plan::Settle(Disposition::Accept);
         let step = self
@@ -127,14 +184,14 @@ impl Shell {
     }
 
     /// The lane works on the delivery from now on.
-    fn occupy(
-        &mut self,
-        index: usize,
-        delivery: Delivery,
-        key: Option<u64>,
-        right: Option<Arc<Right>>,
-        span: Option<tracing::Span>,
-    ) {
+    #[inline(never)]
+    pub(super) fn occupy(&mut self, delivery: Delivery, key: Option<u64>, begun: Begun) {
+        let Begun {
+            lane: index,
+            how,
+            right,
+            span,
+        } = begun;
         self.free.pop();
         self.admit(delivery.settled, delivery.payload().len());
         let lane = &mut self.lanes[index];
@@ -143,6 +200,15 @@ impl Shell {
         lane.is_busy = true;
         lane.by_hand = right;
         lane.span = span;
+        if let How::Returned(Verdict::Rejected(rejection)) = &how {
+            return self.rejected(index, rejection);
+        }
+        self.pump.counters.starts.add(1);
+        match how {
+            How::Returned(verdict) => self.returned(index, verdict),
+            How::Running => self.arm_deadline(index),
+            How::Panicked(panic) => self.panicked(index, panic),
+        }
     }
 
     /// Poll the handler of a lane.

@@ -144,8 +144,14 @@ impl State {
         }
         let epoch = consumer.epoch;
         let counting = self.counting;
+        let first_count = queue.first_count(counting);
         consumer.take_ahead(TAKEN, |key, entry| {
-            into.push(queue.delivery(entry, Some(Token { epoch, key }), counting));
+            let token = Some(Token { epoch, key });
+            into.push(if entry.is_fresh() {
+                Delivery::new(Arc::clone(&entry.native), token).with_count(first_count)
+            } else {
+                queue.delivery(entry, token, counting)
+            });
         });
         Some(epoch)
     }

@@ -153,7 +153,11 @@ impl Consumer {
     }
 
     /// The place for one more delivery, which is the last to be handed out.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "its reference is what makes an entry be written where it stays"
+    )]
+    #[inline(always)]
     pub(super) fn place(&mut self) -> &mut Option<Entry> {
         let slot = match self.free.pop() {
             Some(slot) => slot,

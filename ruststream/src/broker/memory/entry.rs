@@ -94,6 +94,12 @@ impl Entry {
         self.marks & mark as u8 != 0
     }
 
+    /// Whether there is nothing to tell about it: not delivered before, not marked in any way.
+    #[inline]
+    pub(super) fn is_fresh(&self) -> bool {
+        self.marks == 0 && self.count == 0
+    }
+
     #[inline]
     pub(super) fn mark(&mut self, mark: Mark) {
         self.marks |= mark as u8;

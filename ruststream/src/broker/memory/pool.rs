@@ -1,6 +1,5 @@
 //! Native messages to use again, so that a message in steady state costs no allocation.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytestring::ByteString;
@@ -10,12 +9,11 @@ use crate::message::Native;
 
 /// Native messages that were settled.
 ///
-/// A message is given back while its handler may still hold it, so `used` is a queue: its front has
-/// waited longest. Whatever does not fit into a short `used` is emptied, so that a burst of large
-/// payloads is not kept for ever.
+/// The one that was given last is taken first, while it is still near. `used` is short, and what
+/// does not fit into it is emptied, so that a burst of large payloads is not kept for ever.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    used: VecDeque<Arc<Native>>,
+    used: Vec<Arc<Native>>,
     empty: Vec<Arc<Native>>,
 }
 
@@ -27,14 +25,14 @@ impl Pool {
     )]
     #[inline(always)]
     pub(super) fn take(&mut self, address: ByteString, message: Message) -> Arc<Native> {
-        if let Some(mut native) = self.used.pop_front() {
+        if let Some(mut native) = self.used.pop() {
             // A message is large to move: it is written where it stays, and never swapped.
             if let Some(inner) = Arc::get_mut(&mut native) {
                 inner.address = address;
                 inner.message = message;
                 return native;
             }
-            self.used.push_front(native);
+            // Its handler has kept it: then it is the handler's.
         }
         self.take_empty(address, message)
     }
@@ -54,17 +52,17 @@ impl Pool {
     /// Give a settled message back.
     #[inline]
     pub(super) fn give(&mut self, native: Arc<Native>) {
-        self.used.push_back(native);
-        if self.used.len() > USED {
-            self.tidy();
+        if self.used.len() < USED {
+            self.used.push(native);
+        } else {
+            self.give_emptied(native);
         }
     }
 
-    /// Empty the one that has waited longest. One that is held even now is left to its holder.
+    /// Give a message back without its payload. One that is held even now is left to its holder.
     #[cold]
-    fn tidy(&mut self) {
-        if let Some(mut native) = self.used.pop_front()
-            && self.empty.len() < EMPTY
+    fn give_emptied(&mut self, mut native: Arc<Native>) {
+        if self.empty.len() < EMPTY
             && let Some(inner) = Arc::get_mut(&mut native)
         {
             inner.address = ByteString::new();

@@ -146,6 +146,15 @@ impl Queue {
         self.ready.insert(place, entry);
     }
 
+    /// The count that a message shows at its first delivery, unless its publisher asked for more.
+    #[inline]
+    pub(super) fn first_count(&self, counting: Counting) -> Option<u32> {
+        match (&self.style, counting) {
+            (Style::Amqp, Counting::Always | Counting::Never) => Some(0),
+            _ => None,
+        }
+    }
+
     /// A delivery of `entry`.
     #[inline]
     pub(super) fn delivery(
