@@ -33,6 +33,9 @@ pub(super) struct Begun {
     span: Option<tracing::Span>,
 }
 
+/// What a guarded poll came to: an answer of the handler, or its panic.
+type Polled = Result<Poll<Verdict>, Box<dyn Any + Send>>;
+
 /// How far a handler came at its first poll.
 enum How {
     Returned(Verdict),
@@ -122,14 +125,7 @@ impl Shell {
         reason = "a delivery is large to hand on, and most take exactly this way"
     )]
     #[inline(always)]
-    fn begin(
-        &mut self,
-        lane: usize,
-        delivery: &mut Delivery,
-    ) -> (
-        Result<Poll<Verdict>, Box<dyn Any + Send>>,
-        Option<Arc<Right>>,
-    ) {
+    fn begin(&mut self, lane: usize, delivery: &mut Delivery) -> (Polled, Option<Arc<Right>>) {
         let Lane { slot, waker, .. } = &mut self.lanes[lane];
         let mut incoming = Incoming::new(std::slice::from_mut(delivery), &self.pump.scope);
         let mut cx = Context::from_waker(waker);
