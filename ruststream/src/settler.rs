@@ -96,15 +96,10 @@ impl Settler {
     }
 
     async fn settle(self, outcome: Outcome) -> Result<(), AckError> {
-        let Some(claim) = self.right.claim() else {
-            return Err(AckError::Closed);
-        };
         let (answer, answered) = oneshot::channel();
-        self.right.posts.push(Post {
-            id: self.right.id,
-            claim,
-            said: Said::Outcome(outcome, answer),
-        });
+        if !self.right.post(Said::Outcome(outcome, answer)) {
+            return Err(AckError::Closed);
+        }
         answered.await.unwrap_or(Err(AckError::Closed))
     }
 }
@@ -124,13 +119,8 @@ impl Extract for Settler {
 
 impl Drop for Settler {
     fn drop(&mut self) {
-        if let Some(claim) = self.right.claim() {
-            self.right.posts.push(Post {
-                id: self.right.id,
-                claim,
-                said: Said::Nothing,
-            });
-        }
+        // Nothing is to be said when it has spoken, or when the pump was first.
+        self.right.post(Said::Nothing);
     }
 }
 
@@ -159,6 +149,18 @@ impl Right {
             claim: Mutex::new(Some(Claim(token))),
             posts,
         }
+    }
+
+    /// Use the right to say this; whether it was still to be had. The pump finds either the right or
+    /// the word, never neither: it could not tell then whether its settler was dropped unused.
+    fn post(&self, said: Said) -> bool {
+        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(claim) = claim.take() else {
+            return false;
+        };
+        let id = self.id;
+        self.posts.push(Post { id, claim, said });
+        true
     }
 
     /// Take the right, if nobody has used it.
@@ -228,5 +230,35 @@ impl Posts {
 
     fn queue(&self) -> MutexGuard<'_, VecDeque<Post>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_right_of_a_dropped_settler_is_not_seen_gone_before_its_word_is_there() {
+        let posts = Arc::<Posts>::default();
+        let right = Arc::new(Right::new(7, None, Arc::clone(&posts)));
+        let settler = Settler {
+            right: Arc::clone(&right),
+        };
+        std::thread::scope(|scope| {
+            // Nothing can be posted for now, so the drop comes as far as its word and waits.
+            let no_word = posts.queue();
+            scope.spawn(move || drop(settler));
+            let mut locked = 0;
+            while locked < 1_000 {
+                match right.claim.try_lock() {
+                    Ok(claim) => assert!(claim.is_some(), "the right is gone without a word"),
+                    Err(_) => locked += 1,
+                }
+                std::thread::yield_now();
+            }
+            drop(no_word);
+        });
+        assert!(right.claim().is_none());
+        assert!(posts.recall_unused(7).is_some());
     }
 }

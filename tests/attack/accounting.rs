@@ -8,7 +8,6 @@
 //! `ATTACK_FROM=1000 ATTACK_RUNS=5000 cargo test --test attack every_message`.
 
 use std::num::NonZeroU32;
-use std::sync::Once;
 use std::time::Duration;
 
 use ruststream::broker::memory::Memory;
@@ -45,8 +44,7 @@ const DRAINS: [Duration; 4] = [
 
 #[test]
 fn every_message_is_accounted_for() {
-    static QUIET: Once = Once::new();
-    QUIET.call_once(crate::record::watch_panics);
+    crate::record::watch_panics();
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let (from, runs) = match number("ATTACK_SEED") {
         Some(seed) => (seed, 1),

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
+use std::sync::Once;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -486,18 +487,21 @@ thread_local! {
 
 /// Panics of handlers are quiet from now on; all others are remembered.
 pub(crate) fn watch_panics() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let is_ours = panic
-            .location()
-            .is_some_and(|at| at.file().contains("attack"));
-        if !is_ours {
-            FAULTS.with_borrow_mut(|faults| faults.push(panic.to_string()));
-        } else if panic.payload_as_str() == Some("a handler panics") {
-            return;
-        }
-        before(panic);
-    }));
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let is_ours = panic
+                .location()
+                .is_some_and(|at| at.file().contains("attack"));
+            if !is_ours {
+                FAULTS.with_borrow_mut(|faults| faults.push(panic.to_string()));
+            } else if panic.payload_as_str() == Some("a handler panics") {
+                return;
+            }
+            before(panic);
+        }));
+    });
 }
 
 /// The panics that no handler made, since last asked.

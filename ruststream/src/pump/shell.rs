@@ -39,6 +39,8 @@ use crate::settlement::Facts;
 
 /// Deliveries taken in one poll before other tasks get their turn.
 const BUDGET: usize = 64;
+/// Rounds of one poll before other tasks get their turn: a handler may wake itself again and again.
+const ROUNDS: usize = 16;
 /// Copies that wait in memory (spec C6 `process`).
 const WAITING_COPIES: usize = 100_000;
 /// Their payload bytes.
@@ -173,13 +175,15 @@ impl Shell {
         self.ready.register(cx.waker());
         self.pump.scope.posts.register(cx.waker());
         let mut budget = BUDGET;
+        let mut rounds = ROUNDS;
         loop {
             let mut progress = self.poll_settled(cx);
             progress |= self.poll_posts();
             progress |= self.poll_publishes(cx);
             progress |= self.poll_lanes();
             progress |= self.poll_arrivals(cx, &mut budget);
-            if budget == 0 {
+            rounds = rounds.saturating_sub(1);
+            if budget == 0 || (progress && rounds == 0) {
                 // Time passes for a pump that is never idle, too.
                 if let Some(end) = self.poll_drained(cx) {
                     return Poll::Ready(end);
