@@ -25,6 +25,9 @@ use crate::settle::Token;
 use crate::settlement::Plan;
 use crate::settler::Right;
 
+/// What a handler's first poll came to; it may have panicked.
+type Polled = Result<Poll<Verdict>, Box<dyn Any + Send>>;
+
 /// A handler that was begun, and what is kept beside its delivery.
 pub(super) struct Begun {
     lane: usize,
@@ -122,14 +125,7 @@ impl Shell {
         reason = "a delivery is large to hand on, and most take exactly this way"
     )]
     #[inline(always)]
-    fn begin(
-        &mut self,
-        lane: usize,
-        delivery: &mut Delivery,
-    ) -> (
-        Result<Poll<Verdict>, Box<dyn Any + Send>>,
-        Option<Arc<Right>>,
-    ) {
+    fn begin(&mut self, lane: usize, delivery: &mut Delivery) -> (Polled, Option<Arc<Right>>) {
         let Lane { slot, waker, .. } = &mut self.lanes[lane];
         let mut incoming = Incoming::new(std::slice::from_mut(delivery), &self.pump.scope);
         let mut cx = Context::from_waker(waker);
