@@ -117,9 +117,8 @@ impl Shell {
     fn arrived(&mut self, mut delivery: Delivery) {
         self.pump.counters.deliveries.add(1);
         self.number(&mut delivery);
-        if self.is_narrow && !delivery.redelivered && delivery.counted.unwrap_or(0) == 0 {
-            self.is_narrow = false;
-            self.pump.source.set_window(self.pump.mount.policy.prefetch);
+        if self.is_narrow {
+            self.widen(&delivery);
         }
         if self
             .facts
@@ -146,13 +145,31 @@ impl Shell {
         }
     }
 
-    /// Count the attempt (spec C1).
+    /// A first delivery shows that no crash loop is at work (spec C24).
+    #[cold]
+    fn widen(&mut self, delivery: &Delivery) {
+        if is_first(delivery) {
+            self.is_narrow = false;
+            self.pump.source.set_window(self.pump.mount.policy.prefetch);
+        }
+    }
+
+    /// Count the attempt (spec C1). A first delivery that carries nothing, as most are, is the first.
     #[expect(
         clippy::inline_always,
-        reason = "few comparisons for a delivery without headers"
+        reason = "few comparisons, where a call would cost more"
     )]
     #[inline(always)]
     fn number(&mut self, delivery: &mut Delivery) {
+        if is_first(delivery) && delivery.headers().is_empty() {
+            delivery.attempt = 1;
+        } else {
+            self.number_in_full(delivery);
+        }
+    }
+
+    #[inline(never)]
+    fn number_in_full(&mut self, delivery: &mut Delivery) {
         // Where the broker does not count, its flag says that it has delivered it once at least,
         // whatever number it shows beside it (spec C22).
         let flagged = u32::from(delivery.redelivered && self.facts.returns == Returns::Uncounted);
@@ -204,4 +221,10 @@ impl Shell {
     fn is_at_work(&self, key: u64) -> bool {
         self.lanes.iter().any(|lane| lane.key == Some(key))
     }
+}
+
+/// Whether the broker says that it has not delivered it before.
+#[inline]
+fn is_first(delivery: &Delivery) -> bool {
+    !delivery.redelivered && delivery.counted.unwrap_or(0) == 0
 }

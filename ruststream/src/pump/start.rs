@@ -25,6 +25,9 @@ use crate::settle::Token;
 use crate::settlement::Plan;
 use crate::settler::Right;
 
+/// What a handler's first poll came to; it may have panicked.
+type Polled = Result<Poll<Verdict>, Box<dyn Any + Send>>;
+
 /// A handler that was begun, and what is kept beside its delivery.
 pub(super) struct Begun {
     lane: usize,
