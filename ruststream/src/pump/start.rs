@@ -36,9 +36,6 @@ pub(super) struct Begun {
     span: Option<tracing::Span>,
 }
 
-/// What a guarded poll came to: an answer of the handler, or its panic.
-type Polled = Result<Poll<Verdict>, Box<dyn Any + Send>>;
-
 /// How far a handler came at its first poll.
 enum How {
     Returned(Verdict),
