@@ -1,4 +1,4 @@
-//! Warnings that come once per mount point and minute, however often their cause does.
+//! Warnings that come once per mount point (or connection) and minute, however often their cause does.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ const INTERVAL: Duration = Duration::from_mins(1);
 
 /// One kind of warning.
 #[derive(Debug, Default)]
-pub(super) struct Notice {
+pub(crate) struct Notice {
     last: Option<Elapsed>,
     unsaid: u64,
 }
 
 impl Notice {
     /// It happened: returns how many times since it was last said, when it is time to say it.
-    pub(super) fn due(&mut self, now: Elapsed) -> Option<u64> {
+    pub(crate) fn due(&mut self, now: Elapsed) -> Option<u64> {
         self.unsaid += 1;
         if self
             .last
