@@ -50,6 +50,9 @@
 //! | `macros` (default) | `#[subscriber]`, `#[derive(Failure)]` |
 //! | `json` (default), `cbor`, `msgpack` | codecs |
 //! | `memory` (default) | the embedded broker |
+//! | `mqtt`, `rabbitmq` | the drivers for MQTT 5 and for RabbitMQ's AMQP 0-9-1 |
+//! | `rustls` | TLS for them |
+//! | `websocket` | MQTT over websockets |
 //! | `testing` | `TestApp`, faults and observation on the embedded broker, the conformance suite |
 //! | `full` | all of them |
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -80,6 +83,8 @@ pub mod handler;
 pub mod headers;
 pub mod message;
 pub mod mount;
+#[cfg(any(feature = "mqtt", feature = "rabbitmq"))]
+mod net;
 mod outcome;
 pub mod policy;
 mod publisher;
@@ -124,6 +129,9 @@ pub use extract::Topic;
 pub use failure::Failure;
 pub use headers::HeaderValue;
 pub use message::Message;
+#[cfg(all(feature = "rustls", any(feature = "mqtt", feature = "rabbitmq")))]
+#[cfg_attr(docsrs, doc(cfg(feature = "rustls")))]
+pub use net::Tls;
 pub use outcome::IntoOutcome;
 pub use outcome::Outcome;
 pub use publisher::Publish;
