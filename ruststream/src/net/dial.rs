@@ -196,3 +196,5 @@ impl Layer {
     }
 }
 
+#[cfg(test)]
+mod tests;

@@ -56,7 +56,9 @@ impl Endpoint {
             ));
         };
         check_text(rest).map_err(|problem| broken(Some(scheme), problem))?;
-        let url = Url::parse(url).map_err(|error| broken(Some(scheme), describe(error)))?;
+        // Under a scheme of its own: the parser has rules for `ws` that it has for no other.
+        let url = Url::parse(&format!("server://{rest}"))
+            .map_err(|error| broken(Some(scheme), describe(error)))?;
         let host = read_host(&url).map_err(|problem| broken(Some(scheme), problem))?;
         let decode = |text: &str, problem: &str| match percent_decode_str(text).decode_utf8() {
             Ok(text) => Ok(text.into_owned()),
@@ -194,7 +196,7 @@ fn check_text(rest: &str) -> Result<(), &'static str> {
 
 fn describe(error: url::ParseError) -> &'static str {
     match error {
-        url::ParseError::EmptyHost => "has no host",
+        url::ParseError::EmptyHost => "has no host (an IPv6 address stands in `[` and `]`)",
         url::ParseError::InvalidPort => {
             "has a port that is not a number up to 65535; a `:` in a password is written as `%3A`, a `/` as `%2F`"
         }
@@ -240,3 +242,5 @@ fn broken(scheme: Option<&Scheme>, problem: &str) -> BrokerError {
     ))
 }
 
+#[cfg(test)]
+mod tests;

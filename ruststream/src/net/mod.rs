@@ -4,18 +4,17 @@
 //! parameters out of the [`Query`], dials, and asks [`Reconnect`] how long to wait when that fails.
 #![cfg_attr(
     not(test),
-    expect(
-        dead_code,
-        unused_imports,
-        reason = "the drivers that use it are still to come"
-    )
+    expect(dead_code, reason = "the drivers that use it are still to come")
 )]
+#![expect(unused_imports, reason = "the drivers that use it are still to come")]
 
 mod dial;
 mod endpoint;
 mod query;
 mod reconnect;
 mod secret;
+#[cfg(test)]
+mod testing;
 #[cfg(feature = "rustls")]
 mod tls;
 #[cfg(not(feature = "rustls"))]

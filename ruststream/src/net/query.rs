@@ -128,3 +128,69 @@ impl Query {
         )))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_taken_by_type() {
+        let mut query = query(&[
+            ("keep_alive", "30s"),
+            ("clean", "true"),
+            ("window", "7"),
+            ("id", ""),
+        ]);
+        assert_eq!(query.duration("keep_alive"), Some(Duration::from_secs(30)));
+        assert_eq!(query.boolean("clean"), Some(true));
+        assert_eq!(query.integer("window", 1..=10_u16), Some(7));
+        assert_eq!(query.text("id").as_deref(), Some(""));
+        assert_eq!(query.text("other"), None);
+        query.finish().expect("nothing is wrong");
+    }
+
+    #[test]
+    fn every_problem_is_reported_at_once_and_no_value_is_shown() {
+        let mut query = query(&[
+            ("keep_alive", "98765"),
+            ("clean", "maybe"),
+            ("window", "70000"),
+            ("ca", ""),
+            ("id", "one"),
+            ("id", "two"),
+            ("keep_alife", "98765"),
+            ("Se-cret", "98765"),
+        ]);
+        query.duration("keep_alive");
+        query.boolean("clean");
+        query.integer("window", 1..=65_535_u32);
+        query.filled("ca");
+        query.text("id");
+        let error = query.finish().expect_err("much is wrong");
+        assert!(!error.is_transient());
+        let error = error.to_string();
+        for part in [
+            "`mqtt://localhost:1883`",
+            "`keep_alive` has a number without a unit",
+            "`clean` is `true` or `false`",
+            "`window` is a whole number from 1 to 65535",
+            "`ca` is empty",
+            "`id` is given twice",
+            "`keep_alife` is unknown, did you mean `keep_alive`? (known: `keep_alive`, `clean`, `window`, `ca`, `id`)",
+            "`…` is unknown, known: `keep_alive`",
+        ] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        for value in ["98765", "maybe", "70000", "one", "two", "Se-cret"] {
+            assert!(!error.contains(value), "{value}: {error}");
+        }
+    }
+
+    fn query(pairs: &[(&str, &str)]) -> Query {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Query::new(
+            "mqtt://localhost:1883".to_owned(),
+            pairs.iter().map(own).collect(),
+        )
+    }
+}

@@ -25,3 +25,17 @@ impl Tls {
 pub(super) fn unavailable() -> BrokerError {
     BrokerError::permanent("TLS is not compiled in: it needs the feature `rustls` of ruststream")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encrypted_scheme_names_the_feature() {
+        let mut query = Query::new(String::new(), Vec::new());
+        let error = Tls::from_query(true, &mut query).expect_err("there is none");
+        assert!(error.to_string().contains("`rustls`"), "{error}");
+        assert!(Tls::from_query(false, &mut query).is_ok_and(|tls| tls.is_none()));
+        query.finish().expect("nothing was given");
+    }
+}

@@ -19,6 +19,7 @@ use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 
 use super::dial::Stream;
@@ -46,9 +47,10 @@ pub(super) async fn open(
         .headers_mut()
         .insert("sec-websocket-protocol", HeaderValue::from_static("mqtt"));
     match client_async(request, stream).await {
-        Ok((socket, _)) => Ok(Box::new(Socket {
-            socket,
+        Ok((inner, _)) => Ok(Box::new(Socket {
+            inner,
             unread: Bytes::new(),
+            ended: false,
         })),
         Err(Error::Io(error)) => Err(explain(&error, endpoint)),
         Err(Error::Http(response)) => {
@@ -64,6 +66,9 @@ pub(super) async fn open(
                 BrokerError::permanent(reason)
             })
         }
+        Err(Error::Protocol(ProtocolError::HandshakeIncomplete)) => Err(BrokerError::transient(
+            format!("`{location}` closed the connection while it was asked for a websocket"),
+        )),
         Err(Error::Protocol(error)) => Err(BrokerError::permanent(format!(
             "`{location}` has no websocket for MQTT: {error}"
         ))),
@@ -74,9 +79,11 @@ pub(super) async fn open(
 }
 
 struct Socket<S> {
-    socket: WebSocketStream<S>,
+    inner: WebSocketStream<S>,
     /// What is left of the last frame.
     unread: Bytes,
+    /// The server said that nothing follows.
+    ended: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Socket<S> {
@@ -85,8 +92,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Socket<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        while self.unread.is_empty() {
-            match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
+        while self.unread.is_empty() && !self.ended {
+            match ready!(Pin::new(&mut self.inner).poll_next(cx)) {
                 Some(Ok(Message::Binary(bytes))) => self.unread = bytes,
                 Some(Ok(Message::Text(_))) => {
                     return Poll::Ready(Err(io::Error::new(
@@ -94,6 +101,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Socket<S> {
                         "the server sent a text frame, which MQTT does not have",
                     )));
                 }
+                // What follows is of the websocket alone, and may be missing.
+                Some(Ok(Message::Close(_))) => self.ended = true,
                 // Pings are answered by the library.
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Poll::Ready(end(error)),
@@ -113,22 +122,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if let Err(error) = ready!(Pin::new(&mut self.socket).poll_ready(cx)) {
+        if let Err(error) = ready!(Pin::new(&mut self.inner).poll_ready(cx)) {
             return Poll::Ready(Err(broken(error)));
         }
         let frame = Message::Binary(Bytes::copy_from_slice(bytes));
-        match Pin::new(&mut self.socket).start_send(frame) {
+        match Pin::new(&mut self.inner).start_send(frame) {
             Ok(()) => Poll::Ready(Ok(bytes.len())),
             Err(error) => Poll::Ready(Err(broken(error))),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx).map_err(broken)
+        Pin::new(&mut self.inner).poll_flush(cx).map_err(broken)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match ready!(Pin::new(&mut self.socket).poll_close(cx)) {
+        match ready!(Pin::new(&mut self.inner).poll_close(cx)) {
             Err(error) => Poll::Ready(end(error)),
             Ok(()) => Poll::Ready(Ok(())),
         }
@@ -151,3 +160,5 @@ fn broken(error: Error) -> io::Error {
     }
 }
 
+#[cfg(test)]
+mod tests;

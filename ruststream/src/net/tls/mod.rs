@@ -275,3 +275,5 @@ impl Parts {
     }
 }
 
+#[cfg(test)]
+mod tests;

@@ -81,6 +81,9 @@ fn certificate_problem(error: &CertificateError) -> String {
         C::UnknownIssuer => "it is signed by a CA that is not trusted here: set `ca=` / \
                              `Tls::ca_file` to the certificate of that CA"
             .to_owned(),
+        C::BadSignature => "it is signed by another CA than the one that is trusted here under the same \
+                            name: set `ca=` / `Tls::ca_file` to that CA's present certificate"
+            .to_owned(),
         C::NotValidForNameContext {
             expected,
             presented,
