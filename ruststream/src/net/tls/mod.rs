@@ -207,24 +207,22 @@ impl Tls {
         })
     }
 
-    fn authority(mut self, pem: Pem) -> Self {
-        self.parts().authorities.push(pem);
-        self
+    fn authority(self, pem: Pem) -> Self {
+        self.change(|parts| parts.authorities.push(pem))
     }
 
-    fn identity(mut self, certificate: Pem, key: Pem) -> Self {
-        self.parts().identity = Some((certificate, key));
-        self
+    fn identity(self, certificate: Pem, key: Pem) -> Self {
+        self.change(|parts| parts.identity = Some((certificate, key)))
     }
 
-    fn parts(&mut self) -> &mut Parts {
-        if let Source::Ready(_) = self.source {
-            self.source = Source::Parts(Parts::default());
-        }
-        match &mut self.source {
+    fn change(mut self, change: impl FnOnce(&mut Parts)) -> Self {
+        let mut parts = match self.source {
             Source::Parts(parts) => parts,
-            Source::Ready(_) => unreachable!("it was replaced above"),
-        }
+            Source::Ready(_) => Parts::default(),
+        };
+        change(&mut parts);
+        self.source = Source::Parts(parts);
+        self
     }
 }
 
