@@ -1,5 +1,5 @@
 # Processes, ports and locks. Sourced by `scripts/brokers`.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 
 say() {
     printf '%s\n' "$*" >&2

@@ -1,5 +1,5 @@
 # mosquitto. Sourced by `scripts/brokers`.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 #
 # Debian 12 has 2.0.11, which counts the receive maximum wrongly after acknowledgements out of order;
 # 2.0.21 comes from its backports. Where that cannot be had, the system's serves, and `install` says so.
@@ -66,6 +66,7 @@ mosquitto_unpack() {
         libwebsockets17 libcjson1 libdlt2 libwrap0 libcap2 libsystemd0 || return 1
     lib="$(dirname "$(find "$all/usr/lib" -name libmosquitto.so.1 | head -n 1)")"
     for program in "$all"/usr/sbin/mosquitto "$all"/usr/bin/mosquitto_*; do
+        # shellcheck disable=SC2016
         printf '#!/bin/sh\nLD_LIBRARY_PATH="%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" exec "%s" "$@"\n' \
             "$lib" "$program" >"$mosquitto_home/bin/${program##*/}"
         chmod +x "$mosquitto_home/bin/${program##*/}"

@@ -1,11 +1,12 @@
 # Debian packages, fetched and unpacked beside the system. Sourced by `scripts/brokers`.
 # shellcheck shell=bash
 
-# tool COMMAND PACKAGE: a small tool of the system's own; root installs it where it is missing.
+# tool COMMAND PACKAGES: a small tool of the system's own; root installs it where it is missing.
 tool() {
     ! command -v "$1" >/dev/null || return 0
     [ "$(id -u)" = 0 ] || die "$1 is missing: as root, apt-get install $2"
-    locked apt system_install "$2" || die "$1 is missing and '$2' could not be installed"
+    # shellcheck disable=SC2086
+    locked apt system_install $2 || die "$1 is missing and '$2' could not be installed"
 }
 
 # shellcheck disable=SC2317
