@@ -5,15 +5,22 @@
     reason = "a panic is how a fixture fails a test"
 )]
 
+pub mod child;
 pub mod mosquitto;
 pub mod mqtt;
 pub mod process;
 mod proxy;
+mod python;
+mod rabbit;
 mod starts;
 
 pub use mosquitto::Mosquitto;
 pub use proxy::Proxy;
 pub use proxy::Way;
+pub use python::python;
+pub use rabbit::Generation;
+pub use rabbit::Rabbit;
+pub use rabbit::unique;
 pub use starts::Start;
 pub use starts::Starts;
 

@@ -4,6 +4,7 @@ mod certificates;
 mod config;
 
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -11,6 +12,8 @@ pub use certificates::Certificates;
 pub use config::Config;
 pub use config::Tls;
 
+use crate::mqtt::Client;
+use crate::mqtt::packet::Connect;
 use crate::process::Lines;
 use crate::process::Process;
 use crate::process::place;
@@ -110,8 +113,20 @@ impl Mosquitto {
         self.process.term().await;
     }
 
-    /// End it as a crash would.
+    /// End it as a crash would, though not between an acknowledgement and the save that follows it: it
+    /// acknowledges first, so what it said last would be lost, by its own fault. Whoever wants that uses
+    /// [`kill_at_once`](Self::kill_at_once).
     pub async fn kill(&self) {
+        // It saves at the end of each round, so an answer to a newcomer shows that it has saved. One
+        // that is paused does not answer.
+        let url = self.url();
+        let asking = Client::try_connect(&url, Connect::new("kill"));
+        drop(tokio::time::timeout(Duration::from_secs(1), asking).await);
+        self.kill_at_once().await;
+    }
+
+    /// End it as a crash would, at once.
+    pub async fn kill_at_once(&self) {
         self.process.kill().await;
     }
 

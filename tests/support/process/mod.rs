@@ -23,7 +23,7 @@ use rustix::process::WaitIdOptions;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use guard::Guard;
+pub(crate) use guard::Guard;
 pub use lines::Lines;
 pub use place::Address;
 
