@@ -228,10 +228,7 @@ impl Rabbit {
     }
 
     fn own(&self) {
-        assert!(
-            self.own.is_some(),
-            "others share this node: take one of your own"
-        );
+        assert!(!self.shared, "others share this node: take one of your own");
     }
 
     async fn up(&mut self, how: &[&str]) {
