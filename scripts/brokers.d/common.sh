@@ -10,15 +10,15 @@ die() {
     exit 1
 }
 
-# locked NAME COMMAND...: one at a time on this machine; the others wait for it.
+# locked FILE COMMAND...: one at a time of those who name the same file; the others wait for it.
 locked() {
-    local name="$1"
+    local file="$1"
     shift
     (
         flock 9
         # What is started must not hold the lock for as long as it lives.
         "$@" 9>&-
-    ) 9>"$BROKERS_HOME/.$name.lock"
+    ) 9>"$file"
 }
 
 # port_open PORT: something accepts on it.

@@ -30,7 +30,7 @@ mosquitto_counts() {
 
 mosquitto_install() {
     tool openssl openssl
-    mosquitto_counts || locked mosquitto mosquitto_fetch
+    mosquitto_counts || locked "$BROKERS_HOME/.mosquitto.lock" mosquitto_fetch
     mosquitto_env
 }
 
@@ -52,7 +52,7 @@ mosquitto_system() {
     if [ ! -e "$policy" ]; then
         printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && ours=true
     fi
-    locked apt system_install mosquitto || rc=$?
+    locked "$BROKERS_HOME/.apt.lock" system_install mosquitto || rc=$?
     [ "$ours" = false ] || rm -f "$policy"
     return "$rc"
 }
@@ -90,7 +90,7 @@ mosquitto_runs() {
 }
 
 mosquitto_up() {
-    mosquitto_runs || locked "run.$(cksum <<<"$BROKERS_RUN" | cut -d' ' -f1).mosquitto" mosquitto_start
+    mosquitto_runs || locked "$BROKERS_RUN/.mosquitto.lock" mosquitto_start
     mosquitto_env
 }
 

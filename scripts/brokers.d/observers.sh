@@ -4,7 +4,7 @@
 observers_home="$BROKERS_HOME/observers"
 
 observers_install() {
-    [ -f "$observers_home/.done" ] || locked observers observers_fetch
+    [ -f "$observers_home/.done" ] || locked "$BROKERS_HOME/.observers.lock" observers_fetch
     observers_env
 }
 
@@ -15,7 +15,7 @@ observers_fetch() {
     if ! python3 -m venv "$observers_home" >/dev/null 2>&1; then
         # Debian has the module without what it needs.
         [ "$(id -u)" = 0 ] || die 'venv is missing: as root, apt-get install python3-venv'
-        locked apt system_install python3-venv && python3 -m venv "$observers_home"
+        locked "$BROKERS_HOME/.apt.lock" system_install python3-venv && python3 -m venv "$observers_home"
     fi
     "$observers_home/bin/pip" install --quiet --disable-pip-version-check 'paho-mqtt==2.*' 'pika==1.*' >&2 ||
         die 'paho-mqtt and pika could not be installed'

@@ -6,7 +6,7 @@ tool() {
     ! command -v "$1" >/dev/null || return 0
     [ "$(id -u)" = 0 ] || die "$1 is missing: as root, apt-get install $2"
     # shellcheck disable=SC2086
-    locked apt system_install $2 || die "$1 is missing and '$2' could not be installed"
+    locked "$BROKERS_HOME/.apt.lock" system_install $2 || die "$1 is missing and '$2' could not be installed"
 }
 
 # shellcheck disable=SC2317
@@ -54,6 +54,7 @@ Dir::Etc::preferencesparts "$folder/preferences.d";
 APT::Sandbox::User "root";
 Acquire::Languages "none";
 Acquire::Retries "3";
+APT::Update::Error-Mode "any";
 Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
 CONF
     export APT_CONFIG="$folder/apt.conf"
@@ -64,9 +65,9 @@ CONF
 unpack() {
     local into="$1" debs deb
     shift
-    debs="$(mktemp -d)"
+    debs="${APT_CONFIG%/*}/debs"
+    mkdir -p "$debs"
     (cd "$debs" && apt-get -qq download "$@") || return 1
     mkdir -p "$into"
     for deb in "$debs"/*.deb; do dpkg-deb -x "$deb" "$into" || return 1; done
-    rm -rf "$debs"
 }

@@ -12,7 +12,7 @@ rabbitmq_home() {
 rabbitmq_install() {
     local home
     home="$(rabbitmq_home "$1")"
-    [ -f "$home/.done" ] || locked "rabbitmq$1" rabbitmq_fetch "$1"
+    [ -f "$home/.done" ] || locked "$BROKERS_HOME/.rabbitmq$1.lock" rabbitmq_fetch "$1"
     rabbitmq_env "$1"
 }
 
@@ -104,7 +104,7 @@ rabbitmq_settings() {
 
 rabbitmq_up() {
     rabbitmq_runs "$1" ||
-        locked "run.$(cksum <<<"$BROKERS_RUN" | cut -d' ' -f1).rabbitmq$1" rabbitmq_start "$1"
+        locked "$BROKERS_RUN/.rabbitmq$1.lock" rabbitmq_start "$1"
     rabbitmq_env "$1"
 }
 
