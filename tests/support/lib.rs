@@ -1,12 +1,37 @@
 //! What the tests, examples and benches share.
 
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "a panic is how a fixture fails a test"
+)]
+
+pub mod child;
+pub mod mosquitto;
+pub mod mqtt;
+pub mod process;
+mod proxy;
+mod python;
+mod rabbit;
 mod starts;
 
+pub use mosquitto::Mosquitto;
+pub use proxy::Proxy;
+pub use proxy::Way;
+pub use python::python;
+pub use rabbit::Generation;
+pub use rabbit::Rabbit;
+pub use rabbit::unique;
 pub use starts::Start;
 pub use starts::Starts;
 
+use std::time::Duration;
+
 use ruststream::testing::EventKind;
 use ruststream::testing::TestApp;
+
+/// How long a fixture waits for what should be there in a moment, before it fails the test. It is a
+/// bound and not a wait: nobody sleeps for it.
+pub const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What `mount` said to the broker about its deliveries, in order, and when it was given one.
 #[must_use]
