@@ -60,6 +60,7 @@ pub(crate) fn retry_copy(
         kind: CopyKind::Retry,
         set,
         without: DEAD,
+        retain: false,
     }
 }
 
@@ -85,6 +86,7 @@ pub(crate) fn dead_letter(delivery: &Delivery, to: ByteString, death: Option<&De
         kind: CopyKind::DeadLetter,
         set,
         without,
+        retain: false,
     }
 }
 

@@ -330,6 +330,8 @@ pub struct Copy {
     pub set: HeaderMap,
     /// Headers to leave out, whatever the case.
     pub without: &'static [&'static str],
+    /// Whether the broker keeps it for later subscribers: `mqtt(dead_letter_retain)`.
+    pub retain: bool,
 }
 
 /// Which copy it is.
@@ -352,6 +354,9 @@ impl Copy {
             if self.kind == CopyKind::DeadLetter {
                 rare.time_to_live = None;
             }
+        }
+        if self.retain {
+            message = message.retained();
         }
         for name in self.without {
             message.headers.remove(name);

@@ -62,6 +62,8 @@ counters! {
     flushed,
     /// Messages discarded because a bounded buffer was full.
     overflowed,
+    /// Messages acknowledged and discarded because no handler asked for them, MQTT (spec C17).
+    unmatched,
 }
 
 /// A total that one task writes and anyone reads.

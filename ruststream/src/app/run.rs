@@ -198,6 +198,7 @@ fn publisher(brokers: &[(String, Arc<dyn Broker>)], sinks: &Brokers) -> Publishe
 /// itself whatever may heal.
 async fn subscribe(mounts: &[Bound]) -> Result<Vec<Box<dyn Source>>, Error> {
     type Subscribed = (usize, Result<Box<dyn Source>, BrokerError>);
+    prepare(mounts);
     let mut tasks: JoinSet<Subscribed> = JoinSet::new();
     for (index, mount) in mounts.iter().enumerate() {
         let source = mount.broker.subscribe(mount.subscription.clone());
@@ -223,6 +224,22 @@ async fn subscribe(mounts: &[Bound]) -> Result<Vec<Box<dyn Source>>, Error> {
         Ok(sources.into_iter().flatten().collect())
     } else {
         Err(Error::new(ErrorKind::Refused, problems))
+    }
+}
+
+/// Tell each broker all that it will be asked for.
+fn prepare(mounts: &[Bound]) {
+    for (index, mount) in mounts.iter().enumerate() {
+        let same = |other: &&Bound| other.point.broker == mount.point.broker;
+        if mounts.iter().take(index).any(|earlier| same(&earlier)) {
+            continue;
+        }
+        let subscriptions: Vec<_> = mounts
+            .iter()
+            .filter(same)
+            .map(|mount| mount.subscription.clone())
+            .collect();
+        mount.broker.prepare(&subscriptions);
     }
 }
 

@@ -69,6 +69,8 @@ pub(crate) struct Policy {
     pub(crate) reply_to: Option<ByteString>,
     /// Keep the original when a dead letter is not read (MQTT, spec C25).
     pub(crate) keep_unread: bool,
+    /// The broker keeps a dead letter for later subscribers (MQTT `retain`; spec C25).
+    pub(crate) retain_dead_letters: bool,
 }
 
 /// Where retry copies go.

@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use super::shell::Shell;
 use crate::broker::Arrival;
+use crate::broker::Discard;
 use crate::broker::Returns;
 use crate::delivery::Delivery;
 use crate::settle::AckError;
@@ -41,6 +42,7 @@ impl Shell {
             Arrival::Delivery(delivery) => self.arrived_between(delivery),
             Arrival::Connected { epoch } => self.connected(epoch),
             Arrival::Disconnected(error) => self.disconnected(&error),
+            Arrival::Discarded { messages, why } => self.discarded(messages, why),
             Arrival::Ended => self.has_ended = true,
         }
     }
@@ -83,6 +85,19 @@ impl Shell {
         self.forming.retain(|delivery| delivery.token.is_none());
         for id in self.core.handle_disconnected() {
             self.forget(id, Err(AckError::Stale));
+        }
+    }
+
+    fn discarded(&mut self, messages: u64, why: Discard) {
+        match why {
+            Discard::Overflow => {
+                self.pump.counters.overflowed.add(messages);
+                self.warn_of_overflow();
+            }
+            Discard::Unmatched => {
+                self.pump.counters.unmatched.add(messages);
+                self.warn_of_unmatched();
+            }
         }
     }
 

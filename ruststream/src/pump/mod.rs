@@ -33,9 +33,6 @@ use crate::mount::MountPoint;
 use crate::stats::Counters;
 use crate::stats::HealthCell;
 
-#[cfg(any(feature = "mqtt", feature = "rabbitmq"))]
-pub(crate) use self::notice::Notice;
-
 /// How a pump is told to stop.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {

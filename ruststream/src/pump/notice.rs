@@ -43,6 +43,8 @@ pub(super) struct Notices {
     pub(super) failed_settlement: Notice,
     pub(super) no_reply_address: Notice,
     pub(super) undecodable: Notice,
+    pub(super) overflow: Notice,
+    pub(super) unmatched: Notice,
 }
 
 #[cfg(test)]

@@ -331,7 +331,9 @@ impl Shell {
                     handler: &mount.name,
                     at: clock::now_rfc3339(),
                 });
-                Ok(dead_letter::dead_letter(&care.delivery, to, death.as_ref()))
+                let mut copy = dead_letter::dead_letter(&care.delivery, to, death.as_ref());
+                copy.retain = mount.policy.retain_dead_letters;
+                Ok(copy)
             }
         }
     }

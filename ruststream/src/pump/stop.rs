@@ -87,8 +87,10 @@ impl Shell {
             match self.phase {
                 Phase::Running => return None,
                 Phase::Draining(until) => {
-                    let is_done =
-                        self.core.is_empty() && self.waiting.is_empty() && self.forming.is_empty();
+                    let is_done = self.has_ended
+                        && self.core.is_empty()
+                        && self.waiting.is_empty()
+                        && self.forming.is_empty();
                     let now = self.now();
                     if !is_done && now < until {
                         return None;

@@ -162,6 +162,26 @@ impl Shell {
             "deliveries left unsettled fill the window; nothing more arrives once they do, until the connection is made anew");
     }
 
+    pub(super) fn warn_of_overflow(&mut self) {
+        warn!(
+            self,
+            overflow,
+            warn,
+            {},
+            "messages that the broker does not keep came faster than they are handled, and the newest were lost; raise `concurrency`, or subscribe with a `qos` above 0"
+        );
+    }
+
+    pub(super) fn warn_of_unmatched(&mut self) {
+        warn!(
+            self,
+            unmatched,
+            warn,
+            {},
+            "messages came that no handler asked for: the session has subscriptions of an earlier version; they were acknowledged, and stop when that session ends"
+        );
+    }
+
     pub(super) fn warn_of_failed_publish(&mut self, id: Id, what: What, error: &PublishError) {
         let policy = &self.pump.mount.policy;
         let care = self.care.get(id as usize).and_then(Option::as_ref);

@@ -92,6 +92,7 @@ impl Setup {
                 batch: None,
                 reply_to: None,
                 keep_unread: false,
+                retain_dead_letters: false,
             },
             mqtt: None,
             rabbitmq: None,

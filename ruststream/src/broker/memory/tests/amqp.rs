@@ -268,6 +268,7 @@ fn a_copy_inherits_no_count() {
         kind: crate::message::CopyKind::Retry,
         set: crate::headers::HeaderMap::new(),
         without: &[],
+        retain: false,
     };
     assert!(matches!(
         broker.sink().publish_copy(copy),
