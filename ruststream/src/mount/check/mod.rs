@@ -6,6 +6,7 @@ mod flow;
 pub(crate) mod grammar;
 mod handler;
 mod loops;
+mod packing;
 #[cfg(test)]
 mod tests;
 
@@ -61,4 +62,5 @@ pub(crate) fn check(mounts: &[Bound], state: &StateMap, drain: Duration, finding
         }
     }
     competition::check(mounts, findings);
+    packing::check(mounts, findings);
 }
