@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytestring::ByteString;
 
@@ -90,6 +91,44 @@ impl Publisher {
         match message.into_message() {
             Ok(message) => self.send(to.into(), message),
             Err(error) => Publish::refused(error.into()),
+        }
+    }
+
+    /// Publish a question to `to` and wait for its answer, for `timeout` at most.
+    ///
+    /// Whoever answers publishes to the question's reply address with its correlation id, as a
+    /// handler does that returns a [`Reply`](crate::Reply). The answer is waited for by this process
+    /// only: it is not delivered again, and one that comes late is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The question could not be published, nobody reads it (as far as the broker says so), no answer
+    /// came in time, or the broker has no requests. A question without an answer may have been handled.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the answer is not waited for. The question may have been asked.
+    pub async fn request(
+        &self,
+        to: impl Into<ByteString>,
+        message: impl IntoMessage,
+        timeout: Duration,
+    ) -> Result<Message, PublishError> {
+        let to = to.into();
+        let mut message = message.into_message()?;
+        if to.is_empty() {
+            return Err(no_address());
+        }
+        if let Some(trace) = &self.trace {
+            continue_trace(&mut message, trace);
+        }
+        let answer = self.sink.request(to.clone(), message);
+        match tokio::time::timeout(timeout, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(PublishError::transient(format!(
+                "no answer from `{}` within {timeout:?}",
+                shown(&to)
+            ))),
         }
     }
 

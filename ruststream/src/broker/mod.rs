@@ -7,6 +7,11 @@
 #[cfg(feature = "memory")]
 #[cfg_attr(docsrs, doc(cfg(feature = "memory")))]
 pub mod memory;
+#[cfg(feature = "mqtt")]
+#[cfg_attr(docsrs, doc(cfg(feature = "mqtt")))]
+pub mod mqtt;
+#[cfg(any(feature = "memory", feature = "mqtt"))]
+mod mqtt_rules;
 mod table;
 
 use std::fmt;
@@ -57,7 +62,15 @@ pub trait Broker: Send + Sync + fmt::Debug {
         address.to_owned()
     }
 
-    /// Subscribe. A driver reconnects and subscribes again by itself (spec C14).
+    /// All that will be subscribed, told before the first [`subscribe`](Broker::subscribe): a driver
+    /// that serves several mount points over one connection must know them all before it connects,
+    /// because a server hands out at once what waits for any of them. Nothing is connected.
+    fn prepare(&self, subscriptions: &[Subscription]) {
+        let _ = subscriptions;
+    }
+
+    /// Subscribe. A driver reconnects and subscribes again by itself (spec C14): a server that cannot
+    /// be reached is no error, the source says [`Disconnected`](Arrival::Disconnected).
     ///
     /// # Errors
     ///
@@ -90,6 +103,10 @@ impl<B: Broker + ?Sized> Broker for Arc<B> {
 
     fn canonical(&self, form: Form, address: &str) -> String {
         (**self).canonical(form, address)
+    }
+
+    fn prepare(&self, subscriptions: &[Subscription]) {
+        (**self).prepare(subscriptions);
     }
 
     fn subscribe(
@@ -209,8 +226,9 @@ pub trait Source: Send {
     /// Set the window: the most unsettled deliveries at once (spec C15, C24).
     fn set_window(&mut self, window: u32);
 
-    /// Stop receiving. What is buffered and was never handed out goes back to the broker; then
-    /// [`poll_next`](Source::poll_next) yields [`Arrival::Ended`]. Settling goes on.
+    /// Stop receiving. What is buffered and was never handed out goes back to the broker; what it
+    /// would not get back is still handed out. Then [`poll_next`](Source::poll_next) yields
+    /// [`Arrival::Ended`], for which a stop waits. Settling goes on.
     fn stop(&mut self);
 
     /// Flush what was said and leave, after the last settlement.
@@ -230,8 +248,27 @@ pub enum Arrival {
     },
     /// The connection or link is gone: tokens of its epoch are void. The driver reconnects.
     Disconnected(BrokerError),
+    /// Messages that came and are not handed out.
+    Discarded {
+        /// How many.
+        messages: u64,
+        /// Why.
+        why: Discard,
+    },
     /// No more deliveries will come: it was stopped.
     Ended,
+}
+
+/// Why a source does not hand out what came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Discard {
+    /// Its bounded buffer was full of messages that the broker does not keep (MQTT `QoS` 0): the
+    /// newest are lost.
+    Overflow,
+    /// No mount point asked for it: the session has subscriptions of an earlier version (spec C17).
+    /// It was acknowledged.
+    Unmatched,
 }
 
 /// Where messages are published.
@@ -244,6 +281,19 @@ pub trait Sink: Send + Sync + fmt::Debug {
 
     /// Publish a copy, built from the native message (spec C11), and have the broker confirm it.
     fn publish_copy(&self, copy: Copy) -> Publishing;
+
+    /// Publish a question and wait for its answer. The answer is asked for where the driver listens,
+    /// and told from others by the correlation id that the driver gives the question.
+    fn request(
+        &self,
+        to: ByteString,
+        message: Message,
+    ) -> BoxFuture<'static, Result<Message, PublishError>> {
+        let _ = (to, message);
+        Box::pin(std::future::ready(Err(PublishError::permanent(
+            "this broker has no requests",
+        ))))
+    }
 }
 
 /// A publish on its way: done at once, or a future.

@@ -81,13 +81,14 @@ pub fn from_env() -> Result<Arc<dyn Broker>, BrokerError> {
 }
 
 /// The parts of a URL that choose a driver. No `Debug`: the rest may hold a password.
+#[cfg_attr(
+    not(any(feature = "memory", feature = "mqtt")),
+    expect(dead_code, reason = "read by drivers only")
+)]
 struct Url<'a> {
     scheme: &'a str,
-    #[cfg_attr(
-        not(feature = "memory"),
-        expect(dead_code, reason = "read by drivers only")
-    )]
     rest: &'a str,
+    whole: &'a str,
 }
 
 impl<'a> Url<'a> {
@@ -99,7 +100,11 @@ impl<'a> Url<'a> {
                     .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
         };
         match url.split_once("://") {
-            Some((scheme, rest)) if is_scheme(scheme) => Ok(Self { scheme, rest }),
+            Some((scheme, rest)) if is_scheme(scheme) => Ok(Self {
+                scheme,
+                rest,
+                whole: url,
+            }),
             // What stands before `://` may be anything, a password included.
             _ => Err(BrokerError::permanent(
                 "a broker's URL begins with its scheme, as in `memory://`",
@@ -152,6 +157,11 @@ mod embedded {
     }
 }
 
+#[cfg(feature = "mqtt")]
+fn mqtt(url: &Url<'_>) -> Result<Arc<dyn Broker>, BrokerError> {
+    Ok(Arc::new(super::mqtt::Mqtt::new(url.whole)?))
+}
+
 macro_rules! driver {
     ($scheme:literal, $feature:tt, $open:expr) => {
         Driver {
@@ -181,8 +191,10 @@ static DRIVERS: &[Driver] = &[
     driver!("memory+rabbitmq", "memory", embedded::rabbitmq),
     driver!("amqp"),
     driver!("amqps"),
-    driver!("mqtt"),
-    driver!("mqtts"),
+    driver!("mqtt",            "mqtt",   mqtt),
+    driver!("mqtts",           "mqtt",   mqtt),
+    driver!("mqtt+ws",         "mqtt",   mqtt),
+    driver!("mqtt+wss",        "mqtt",   mqtt),
     driver!("rabbitmq"),
     driver!("rabbitmqs"),
 ];

@@ -125,6 +125,13 @@ impl Endpoint {
     /// # Errors
     ///
     /// It has several, or is not UTF-8.
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "for protocols whose servers have parts with names"
+        )
+    )]
     pub(crate) fn path_name(&self) -> Result<Option<String>, BrokerError> {
         let Some(name) = self.path.strip_prefix('/') else {
             return Ok(None);

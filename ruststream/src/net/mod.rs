@@ -2,11 +2,6 @@
 //!
 //! Nothing here knows a protocol. A driver parses its URL into an [`Endpoint`], takes its own
 //! parameters out of the [`Query`], dials, and asks [`Reconnect`] how long to wait when that fails.
-#![cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the drivers that use it are still to come")
-)]
-#![expect(unused_imports, reason = "the drivers that use it are still to come")]
 
 mod dial;
 mod endpoint;
@@ -29,11 +24,9 @@ pub(crate) use self::dial::explain;
 pub(crate) use self::dial::is_tls_record;
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::endpoint::Scheme;
-pub(crate) use self::query::Query;
 pub(crate) use self::reconnect::Reconnect;
 pub(crate) use self::secret::Secret;
 #[cfg(feature = "rustls")]
 pub use self::tls::Tls;
 #[cfg(not(feature = "rustls"))]
 pub(crate) use self::tls::Tls;
-pub(crate) use crate::pump::Notice;

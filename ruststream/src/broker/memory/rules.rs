@@ -6,6 +6,7 @@ use crate::broker::BrokerError;
 use crate::broker::Capabilities;
 use crate::broker::Returns;
 use crate::broker::Subscription;
+use crate::broker::mqtt_rules;
 use crate::registration::Form;
 use crate::registration::QueueType;
 use crate::settle::Settle;
@@ -84,13 +85,13 @@ pub(super) fn capabilities(
             fan_out: topic,
         },
         Rules::Mqtt => {
-            let options = subscription.mqtt.unwrap_or_default();
+            let options = mqtt_rules::options(subscription);
             Capabilities {
                 returns: Returns::OnResume,
                 rejects: false,
                 releases: false,
                 delivery_limit: None,
-                settled: qos(subscription) == 0,
+                settled: mqtt_rules::qos(subscription) == 0,
                 delays: false,
                 keeps_rejected: false,
                 fan_out: options.shared.is_none(),
@@ -115,17 +116,6 @@ pub(super) fn capabilities(
     })
 }
 
-/// The quality of service a subscription asks for; at-most-once is 0.
-pub(super) fn qos(subscription: &Subscription) -> u8 {
-    if subscription.settle == Settle::AtMostOnce {
-        return 0;
-    }
-    subscription
-        .mqtt
-        .and_then(|options| options.qos)
-        .unwrap_or(1)
-}
-
 /// The delivery limit of a subscription's quorum queue, or `None` for a classic queue.
 pub(super) fn quorum_limit(subscription: &Subscription) -> Option<u32> {
     let options = subscription.rabbitmq.unwrap_or_default();
@@ -144,27 +134,14 @@ fn check(rules: Rules, subscription: &Subscription) -> Result<(), BrokerError> {
     if subscription.window == 0 {
         return refuse("a window of 0 receives nothing, set `prefetch` to 1 or more".to_owned());
     }
-    match (rules, subscription.form) {
-        (Rules::Mqtt, Form::Queue) => {
-            return refuse(format!(
-                "MQTT has no queues: subscribe to `{address}` with `topic`, or `filter` and `mqtt(shared = …)`"
-            ));
-        }
-        (Rules::Amqp | Rules::Rabbitmq, Form::Filter) => {
-            return refuse(format!(
-                "`{address}` is a filter, which only MQTT has; this broker follows the rules of {}",
-                rules.name()
-            ));
-        }
-        (Rules::Mqtt, Form::Address | Form::Topic) if address.contains(['+', '#']) => {
-            return refuse(format!(
-                "`{address}` has a wildcard, which only a `filter` may have"
-            ));
-        }
-        _ => {}
+    if rules != Rules::Mqtt && subscription.form == Form::Filter {
+        return refuse(format!(
+            "`{address}` is a filter, which only MQTT has; this broker follows the rules of {}",
+            rules.name()
+        ));
     }
     if rules == Rules::Mqtt {
-        check_mqtt(subscription)?;
+        mqtt_rules::check(subscription)?;
     }
     if rules == Rules::Rabbitmq
         && subscription.rabbitmq.and_then(|options| options.queue_type) == Some(QueueType::Stream)
@@ -172,27 +149,6 @@ fn check(rules: Rules, subscription: &Subscription) -> Result<(), BrokerError> {
         return refuse(
             "the embedded broker has no streams, use a quorum or a classic queue".to_owned(),
         );
-    }
-    Ok(())
-}
-
-fn check_mqtt(subscription: &Subscription) -> Result<(), BrokerError> {
-    let options = subscription.mqtt.unwrap_or_default();
-    let refuse = |reason: &str| Err(BrokerError::permanent(reason));
-    if options.qos.is_some_and(|qos| qos > 2) {
-        return refuse("a quality of service is 0, 1 or 2");
-    }
-    if options.retain_handling.is_some_and(|handling| handling > 2) {
-        return refuse("retain handling is 0, 1 or 2");
-    }
-    if options.shared.is_some() && options.no_local == Some(true) {
-        return refuse("a shared subscription cannot be `no_local` (MQTT 5 section 3.8.3.1)");
-    }
-    if options
-        .shared
-        .is_some_and(|group| group.is_empty() || group.contains(['/', '+', '#']))
-    {
-        return refuse("the name of a shared group must not be empty nor contain `/`, `+` or `#`");
     }
     Ok(())
 }

@@ -133,7 +133,7 @@ impl State {
         let session = Session {
             filter,
             group,
-            qos: rules::qos(subscription),
+            qos: crate::broker::mqtt_rules::qos(subscription),
             not_from: (options.no_local == Some(true)).then_some(client),
             retain_as_published: options.retain_as_published == Some(true),
             retain_handling: options.retain_handling.unwrap_or(0),
