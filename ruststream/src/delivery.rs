@@ -74,6 +74,12 @@ impl Delivery {
         }
     }
 
+    /// Take the right to settle it, to use a source without a pump. In a handler's hands it is not
+    /// there any more.
+    pub fn take_token(&mut self) -> Option<Token> {
+        self.token.take()
+    }
+
     /// The payload.
     #[must_use]
     pub fn payload(&self) -> &Bytes {
