@@ -30,7 +30,8 @@ use ruststream::testing::EventKind;
 use ruststream::testing::TestApp;
 
 /// How long a fixture waits for what should be there in a moment, before it fails the test. It is a
-/// bound and not a wait: nobody sleeps for it.
+/// bound and not a wait: nobody sleeps for it. It is real time, so a test with a paused clock has no use
+/// for servers, processes and connections.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What `mount` said to the broker about its deliveries, in order, and when it was given one.
