@@ -52,6 +52,7 @@ use rumqttc::v5::Incoming;
 use rumqttc::v5::MqttOptions as RawOptions;
 use rumqttc::v5::mqttbytes::QoS;
 use support::Mosquitto;
+use support::mosquitto::Config as MosquittoConfig;
 use support::mqtt::Client;
 use support::mqtt::packet::Connect;
 use support::mqtt::packet::Packet;
@@ -188,7 +189,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// One side, on a server that has served nobody before.
 async fn run(program: &PathBuf, side: &str, qos: u8, wanted: &Wanted) -> Result<Figure, Failure> {
-    let server = Mosquitto::start().await;
+    // What it would save to the disk is not what is measured.
+    let server = Mosquitto::with(MosquittoConfig::new().forgetful()).await;
     let mut child = Command::new(program)
         .args(["side", side, &server.url(), &qos.to_string(), &wanted.messages.to_string()])
         .env("WINDOW", wanted.window.to_string())

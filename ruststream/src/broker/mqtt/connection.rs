@@ -1,10 +1,12 @@
 //! One connection at the socket: bytes in, bytes out, keep-alive. It decides nothing about messages.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Context;
 use std::task::Poll;
+use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Buf;
@@ -101,18 +103,29 @@ impl Connection {
         }
     }
 
-    /// Serve it until it is over. Dropping the future breaks the connection.
-    pub(super) async fn serve(mut self) -> Over {
-        let over = std::future::poll_fn(|cx| self.poll(cx)).await;
-        if let Over::Closed = over {
-            // A server that hears the end after the DISCONNECT knows that it is one.
-            let shutdown = std::future::poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx));
-            tokio::time::timeout(LAST_WORD, shutdown).await.ok();
-        }
-        over
+    /// Say the end to a server that has heard the DISCONNECT.
+    pub(super) async fn shut_down(mut self) {
+        let shutdown = std::future::poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx));
+        // A server that is gone does not need it.
+        tokio::time::timeout(LAST_WORD, shutdown).await.ok();
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Over> {
+    /// Say PINGREQ if nothing was said for long, because the task that should does not come to it.
+    /// Returns whether anything was said.
+    pub(super) fn speak_for_task(&mut self) -> bool {
+        let now = now();
+        if self.ending.is_some() || self.spoke + self.keep_alive * 3 / 4 > now {
+            return false;
+        }
+        if self.outbound.is_empty() {
+            self.ping(now);
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        // Whatever is wrong with the socket, the task finds it too.
+        self.write(&mut cx, now).is_ok_and(|has_written| has_written)
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Over> {
         self.link.io().register(cx.waker());
         for _ in 0..ROUNDS {
             let now = now();
@@ -157,7 +170,10 @@ impl Connection {
         if self.ending.is_some() {
             return Ok(true);
         }
-        self.inbound.reserve(READ_AT_ONCE);
+        // A new buffer for every few messages, and not for every one: payloads are parts of it.
+        if self.inbound.capacity() - self.inbound.len() < READ_AT_LEAST {
+            self.inbound.reserve(READ_AT_ONCE);
+        }
         match poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.inbound) {
             Poll::Ready(Ok(0)) => {
                 let end = io::Error::from(io::ErrorKind::UnexpectedEof);
@@ -316,7 +332,7 @@ impl Connection {
 
     fn ping(&mut self, now: Instant) {
         wire::put(&Packet::PingReq(PingReq), &mut self.outbound);
-        self.pinged = Some(now);
+        self.pinged.get_or_insert(now);
     }
 
     /// How long a PINGREQ may have no answer.
@@ -389,17 +405,25 @@ impl Connection {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    /// `Ready` when something is due.
+    /// `Ready` when something is due. The timer is only ever set to an earlier time: what is due
+    /// moves on with every packet, and one that fires too early costs less than so many settings.
     fn poll_timer(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let next = self.next_due();
         if next <= now {
             return Poll::Ready(());
         }
-        if self.armed != Some(next) {
-            self.armed = Some(next);
-            self.timer.as_mut().reset(next);
+        loop {
+            if self.armed.is_none_or(|armed| next < armed) {
+                self.armed = Some(next);
+                self.timer.as_mut().reset(next);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if self.armed.take() == Some(next) {
+                return Poll::Ready(());
+            }
         }
-        self.timer.as_mut().poll(cx)
     }
 
     fn next_due(&self) -> Instant {
@@ -418,6 +442,15 @@ impl Connection {
             .flatten()
             .min()
             .unwrap_or(silence)
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("connected", &self.connected)
+            .field("pinged", &self.pinged)
+            .finish_non_exhaustive()
     }
 }
 
@@ -440,6 +473,8 @@ pub(super) fn now() -> Instant {
 const ROUNDS: usize = 16;
 /// Payloads are parts of what was read at once, so this bounds what a small one that is kept can hold.
 const READ_AT_ONCE: usize = 16 * 1024;
+/// With less room than this a new buffer is begun.
+const READ_AT_LEAST: usize = 4 * 1024;
 /// How long a connection lives at least that is given up because nothing more comes (spec C15).
 const STUCK_FOR: Duration = Duration::from_mins(1);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(10);

@@ -6,6 +6,7 @@ use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use futures_util::task::AtomicWaker;
 use rumqttc::v5::mqttbytes::v5::Publish;
@@ -13,6 +14,8 @@ use tokio::sync::oneshot;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::connection::Connection;
+use super::connection::Over;
 use super::outbound::Answer;
 use super::settings::Settings;
 use super::spec::Spec;
@@ -29,6 +32,8 @@ pub(super) struct Link {
     io: AtomicWaker,
     /// The epoch of the connection that lives, 0 while there is none: read without the lock.
     epoch: AtomicU32,
+    /// The socket while there is one. Locked before the state, where both are.
+    connection: Mutex<Option<Connection>>,
     /// Set once the task at the socket has ended.
     ended: watch::Sender<bool>,
 }
@@ -46,6 +51,7 @@ impl Link {
             spec,
             io: AtomicWaker::new(),
             epoch: AtomicU32::new(0),
+            connection: Mutex::new(None),
             ended: watch::Sender::new(false),
         }
     }
@@ -91,6 +97,50 @@ impl Link {
             self.wake_io();
         }
         receiver
+    }
+
+    /// Serve a connection until it is over. Dropping the future breaks it.
+    pub(super) async fn serve(&self, connection: Connection) -> Over {
+        /// Takes the connection out again, whatever happens.
+        struct Held<'a>(&'a Link);
+
+        impl Drop for Held<'_> {
+            fn drop(&mut self) {
+                self.0.connection().take();
+            }
+        }
+
+        *self.connection() = Some(connection);
+        let held = Held(self);
+        let over = std::future::poll_fn(|cx| match &mut *self.connection() {
+            Some(connection) => connection.poll(cx),
+            None => Poll::Ready(Over::Closed),
+        })
+        .await;
+        let connection = self.connection().take();
+        drop(held);
+        if let (Over::Closed, Some(connection)) = (&over, connection) {
+            connection.shut_down().await;
+        }
+        over
+    }
+
+    /// Keep the connection alive if its task does not come to it.
+    pub(super) fn speak_for_task(&self) {
+        // Locked, it is at work.
+        if let Ok(mut connection) = self.connection.try_lock()
+            && let Some(connection) = &mut *connection
+            && connection.speak_for_task()
+        {
+            // The task's own waker may have been taken for this.
+            self.wake_io();
+        }
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn set_ended(&self) {

@@ -9,7 +9,8 @@
 //! Each mount point has a connection and a session of its own, because acknowledgement order and
 //! receive maximum belong to a connection (spec C17); `mqtt(connection = "name")` packs several.
 //! What the application publishes, copies included, leaves on another one, so that acknowledgements
-//! never wait behind messages. All of them are served by one thread, which no handler can block.
+//! never wait behind messages. A handler that blocks its thread does not cost a connection its life: a
+//! thread of the driver's own keeps it.
 
 mod connection;
 mod convert;
@@ -391,7 +392,7 @@ impl Shared {
             is_complete
         };
         if is_complete {
-            io.spawn(supervisor::run(link));
+            io.serve(&link, supervisor::run(Arc::clone(&link)))?;
         }
         Ok((source, receiver))
     }
@@ -405,7 +406,7 @@ impl Shared {
         let io = parts.io()?;
         let spec = Spec::of_publisher(settings, parts.app.as_deref());
         let link = Arc::new(Link::new(spec, Arc::clone(settings)));
-        io.spawn(supervisor::run(Arc::clone(&link)));
+        io.serve(&link, supervisor::run(Arc::clone(&link)))?;
         parts.publisher = Some(Arc::clone(&link));
         Ok(link)
     }
@@ -421,7 +422,7 @@ impl Shared {
             return Ok(Arc::clone(requests));
         }
         let io = parts.io()?;
-        let requests = Requests::start(&io, settings, parts.app.as_deref());
+        let requests = Requests::start(&io, settings, parts.app.as_deref())?;
         parts.requests = Some(Arc::clone(&requests));
         Ok(requests)
     }

@@ -51,7 +51,14 @@ struct Waiting<'a> {
 }
 
 impl Requests {
-    pub(super) fn start(io: &Arc<Io>, settings: &Arc<Settings>, app: Option<&str>) -> Arc<Self> {
+    /// # Errors
+    ///
+    /// There is no runtime here.
+    pub(super) fn start(
+        io: &Io,
+        settings: &Arc<Settings>,
+        app: Option<&str>,
+    ) -> Result<Arc<Self>, BrokerError> {
         let spec = Spec::of_replies(settings, app);
         let topic = spec
             .members
@@ -68,9 +75,9 @@ impl Requests {
         let (started, answer) = oneshot::channel();
         link.lock().members[0].started = Some(started);
         let source = MqttSource::detached(Arc::clone(&link), 0);
-        io.spawn(supervisor::run(link));
-        io.spawn(serve(source, answer, Arc::clone(&requests)));
-        requests
+        io.serve(&link, supervisor::run(Arc::clone(&link)))?;
+        io.spawn(serve(source, answer, Arc::clone(&requests)))?;
+        Ok(requests)
     }
 
     pub(super) fn link(&self) -> Arc<Link> {

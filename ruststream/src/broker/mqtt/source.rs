@@ -28,7 +28,7 @@ use crate::settle::Token;
 pub(super) struct MqttSource {
     link: Arc<Link>,
     index: usize,
-    /// Keeps the thread of the connections alive.
+    /// Keeps the tasks of the connections alive.
     io: Option<Arc<Io>>,
     bell: Arc<AtomicBool>,
     /// Taken, and not handed out yet.
@@ -47,7 +47,7 @@ impl MqttSource {
         source
     }
 
-    /// One that ends with the thread of the connections.
+    /// One that is itself among the tasks of the connections.
     pub(super) fn detached(link: Arc<Link>, index: usize) -> Self {
         let bell = Arc::clone(&link.lock().members[index].bell);
         Self {

@@ -76,7 +76,7 @@ impl Supervisor {
                 Ok(connection) => {
                     self.connections += 1;
                     self.reconnect.connected(self.begun.elapsed());
-                    match connection.serve().await {
+                    match link.serve(connection).await {
                         Over::Closed => return,
                         Over::Lost(error) => {
                             let pause = self.reconnect.lost(self.begun.elapsed());

@@ -3,6 +3,7 @@
 //! What the codec lets pass and the standard does not is refused here, so that nothing after this
 //! sees a packet that cannot be right.
 
+use bytes::Buf;
 use bytes::BytesMut;
 use rumqttc::v5::mqttbytes::Error as CodecError;
 use rumqttc::v5::mqttbytes::v5::Disconnect;
@@ -65,12 +66,13 @@ pub(super) fn read(buffer: &mut BytesMut, longest: u32) -> Result<Option<Packet>
         }
         Err(error) => return Err(Violation::malformed(error.to_string())),
     };
-    let mut frame = buffer.split_to(frame_length);
-    let shape = Shape::of(&frame);
-    if let Some(packet) = odd(&frame)? {
+    let frame = &buffer[..frame_length];
+    let shape = Shape::of(frame);
+    if let Some(packet) = odd(frame)? {
+        buffer.advance(frame_length);
         return Ok(Some(packet));
     }
-    let packet = Packet::read(&mut frame, None).map_err(|error| {
+    let packet = Packet::read(buffer, None).map_err(|error| {
         Violation::malformed(format!("a packet of the server cannot be read: {error}"))
     })?;
     match &packet {
