@@ -13,10 +13,7 @@
 //! runs that follow each other; printed is the median of the ratios to the raw client, with the
 //! interval that holds the middle half of them. mosquitto and the publisher run on the same machine.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "a bench reports to whoever runs it"
-)]
+#![expect(clippy::print_stdout, reason = "a bench reports to whoever runs it")]
 
 use std::env;
 use std::error::Error;
@@ -32,6 +29,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::Instant;
 
+use rumqttc::v5::AsyncClient;
+use rumqttc::v5::Event;
+use rumqttc::v5::Incoming;
+use rumqttc::v5::MqttOptions as RawOptions;
+use rumqttc::v5::mqttbytes::QoS;
 use ruststream::App;
 use ruststream::Json;
 use ruststream::Outcome;
@@ -46,11 +48,6 @@ use ruststream::registration::MqttOptions;
 use ruststream::settle::Disposition;
 use ruststream::settle::Settle;
 use ruststream::subscriber;
-use rumqttc::v5::AsyncClient;
-use rumqttc::v5::Event;
-use rumqttc::v5::Incoming;
-use rumqttc::v5::MqttOptions as RawOptions;
-use rumqttc::v5::mqttbytes::QoS;
 use support::Mosquitto;
 use support::mosquitto::Config as MosquittoConfig;
 use support::mqtt::Client;
@@ -82,7 +79,9 @@ fn document() -> Vec<u8> {
         samples: (0..40).map(|number| 1000 + number * 7).collect(),
         note: String::new(),
     };
-    let bare = serde_json::to_vec(&reading).expect("it is plain data").len();
+    let bare = serde_json::to_vec(&reading)
+        .expect("it is plain data")
+        .len();
     reading.note = "x".repeat(512 - bare);
     serde_json::to_vec(&reading).expect("it is plain data")
 }
@@ -161,7 +160,10 @@ fn compare(wanted: Wanted) -> Result<(), Failure> {
                 figures[index].push(figure);
             }
         }
-        println!("\nQoS {qos:<10} {:>12} {:>12} {:>10} {:>18}", "messages/s", "CPU us each", "to raw", "middle half");
+        println!(
+            "\nQoS {qos:<10} {:>12} {:>12} {:>10} {:>18}",
+            "messages/s", "CPU us each", "to raw", "middle half"
+        );
         for (index, (name, _)) in sides.iter().enumerate() {
             let rate = median(figures[index].iter().map(|figure| figure.rate).collect());
             let cpu = median(figures[index].iter().map(|figure| figure.cpu).collect());
@@ -192,7 +194,13 @@ async fn run(program: &PathBuf, side: &str, qos: u8, wanted: &Wanted) -> Result<
     // What it would save to the disk is not what is measured.
     let server = Mosquitto::with(MosquittoConfig::new().forgetful()).await;
     let mut child = Command::new(program)
-        .args(["side", side, &server.url(), &qos.to_string(), &wanted.messages.to_string()])
+        .args([
+            "side",
+            side,
+            &server.url(),
+            &qos.to_string(),
+            &wanted.messages.to_string(),
+        ])
         .env("WINDOW", wanted.window.to_string())
         .stdout(Stdio::piped())
         .spawn()?;
@@ -281,7 +289,10 @@ impl Count {
 /// CPU time of this process so far, in microseconds.
 fn cpu() -> u64 {
     // Nanoseconds on a CPU, per thread (proc(5)).
-    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let tasks = fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
     tasks
         .filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok())
         .filter_map(|text| text.split(' ').next()?.parse::<u64>().ok())
@@ -290,7 +301,10 @@ fn cpu() -> u64 {
 }
 
 fn run_side(side: &str, url: &str, qos: u8, messages: u64) -> Result<(), Failure> {
-    let window = env::var("WINDOW").ok().and_then(|text| text.parse().ok()).unwrap_or(1000);
+    let window = env::var("WINDOW")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(1000);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -325,7 +339,11 @@ async fn raw(url: &str, qos: u8, window: u32, count: Arc<Count>) -> Result<(), F
     options.set_receive_maximum(Some(u16::try_from(window)?));
     options.set_max_packet_size(Some(1024 * 1024));
     let (client, mut events) = AsyncClient::new(options, usize::try_from(window)? * 2);
-    let qos = if qos == 0 { QoS::AtMostOnce } else { QoS::AtLeastOnce };
+    let qos = if qos == 0 {
+        QoS::AtMostOnce
+    } else {
+        QoS::AtLeastOnce
+    };
     client.subscribe("bench", qos).await?;
     loop {
         match events.poll().await? {
@@ -353,7 +371,10 @@ async fn driver(url: &str, qos: u8, window: u32, count: Arc<Count>) -> Result<()
             window,
             settle: Settle::AtLeastOnce,
             amqp: None,
-            mqtt: Some(MqttOptions { qos: Some(qos), ..MqttOptions::NONE }),
+            mqtt: Some(MqttOptions {
+                qos: Some(qos),
+                ..MqttOptions::NONE
+            }),
             rabbitmq: None,
         })
         .await?;
@@ -373,7 +394,9 @@ async fn driver(url: &str, qos: u8, window: u32, count: Arc<Count>) -> Result<()
                     debug_assert!(settled.is_ready(), "a settlement here is done at once");
                 }
             }
-            Arrival::Discarded { messages, .. } => return Err(format!("{messages} discarded").into()),
+            Arrival::Discarded { messages, .. } => {
+                return Err(format!("{messages} discarded").into());
+            }
             other => return Err(format!("{other:?}").into()),
         }
     }

@@ -52,6 +52,11 @@ fn orders_shows_every_way_an_order_can_go() {
 }
 
 #[test]
+fn telemetry_checks_itself() {
+    run("telemetry");
+}
+
+#[test]
 fn batches_checks_itself() {
     run("batches");
 }

@@ -122,7 +122,8 @@ impl Connection {
         }
         let mut cx = Context::from_waker(Waker::noop());
         // Whatever is wrong with the socket, the task finds it too.
-        self.write(&mut cx, now).is_ok_and(|has_written| has_written)
+        self.write(&mut cx, now)
+            .is_ok_and(|has_written| has_written)
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Over> {

@@ -114,8 +114,8 @@ struct Shared {
 struct Parts {
     io: Option<Arc<Io>>,
     app: Option<ByteString>,
-    /// Where each mount point that was announced has its place.
-    places: HashMap<ByteString, (Arc<Link>, usize)>,
+    /// Where each mount point that was announced has its place, by application and name.
+    places: HashMap<(ByteString, ByteString), (Arc<Link>, usize)>,
     /// Mount points of each connection that have subscribed; it is made when all have.
     attached: Vec<(Arc<Link>, usize)>,
     publisher: Option<Arc<Link>>,
@@ -366,10 +366,11 @@ impl Shared {
     ) -> Result<(MqttSource, oneshot::Receiver<Result<(), BrokerError>>), BrokerError> {
         let mut parts = self.lock();
         let io = parts.io()?;
-        if !parts.places.contains_key(&subscription.mount) {
+        let key = (subscription.app.clone(), subscription.mount.clone());
+        if !parts.places.contains_key(&key) {
             parts.add(&[subscription], settings);
         }
-        let Some((link, index)) = parts.places.remove(&subscription.mount) else {
+        let Some((link, index)) = parts.places.remove(&key) else {
             return Err(BrokerError::permanent("it was not prepared"));
         };
         let (started, receiver) = oneshot::channel();
@@ -446,8 +447,8 @@ impl Parts {
             self.publisher = Some(Arc::clone(&link));
         }
         for (index, subscription) in subscriptions.iter().enumerate() {
-            let place = (Arc::clone(&link), index);
-            self.places.insert(subscription.mount.clone(), place);
+            let key = (subscription.app.clone(), subscription.mount.clone());
+            self.places.insert(key, (Arc::clone(&link), index));
         }
     }
 }
