@@ -1,6 +1,7 @@
 //! The meaning of the attribute, as far as it shows without evaluating anything: which keys need,
 //! exclude or contradict each other. Values are checked by the runtime crate's `const` functions.
 
+use proc_macro2::Ident;
 use proc_macro2::Span;
 use quote::ToTokens;
 use syn::ReturnType;
@@ -27,22 +28,28 @@ pub(crate) fn arguments(arguments: &Arguments, errors: &mut Errors) {
 
 /// Check the keys against the signature.
 pub(crate) fn signature(arguments: &Arguments, signature: &Signature, errors: &mut Errors) {
-    let Some(reply_to) = arguments.word("reply_to") else {
+    let Some((key, word)) = answers(arguments) else {
         return;
     };
+    let says_nothing = |what: &str| {
+        format!(
+            "`{key}` publishes what the handler returns, but {what}: return a value, or remove `{key}`"
+        )
+    };
     match &signature.output {
-        ReturnType::Default => errors.at(
-            reply_to,
-            "`reply_to` publishes what the handler returns, but it returns nothing: \
-             return a value, or remove `reply_to`",
-        ),
-        ReturnType::Type(_, returned) if is_unit(returned) => errors.at(
-            returned,
-            "`reply_to` publishes what the handler returns, but this is nothing: \
-             return a value, or remove `reply_to`",
-        ),
+        ReturnType::Default => errors.at(word, says_nothing("it returns nothing")),
+        ReturnType::Type(_, returned) if is_unit(returned) => {
+            errors.at(returned, says_nothing("this is nothing"));
+        }
         ReturnType::Type(..) => {}
     }
+}
+
+/// The key that has what the handler returns published, and its word.
+fn answers(arguments: &Arguments) -> Option<(&'static str, &Ident)> {
+    ["reply_to", "replies"]
+        .into_iter()
+        .find_map(|key| Some((key, arguments.word(key)?)))
 }
 
 /// The argument that names the address, if there is exactly one.
@@ -179,10 +186,10 @@ fn check_batch(arguments: &Arguments, errors: &mut Errors) {
             "how many make a batch? write `batch(size = 64, wait = \"20ms\")`",
         );
     }
-    if let Some(reply_to) = arguments.word("reply_to") {
+    if let Some((key, word)) = answers(arguments) {
         errors.at(
-            reply_to,
-            "a batch has no single answer: remove `reply_to`, and publish with a `Publisher`",
+            word,
+            format!("a batch has no single answer: remove `{key}`, and publish with a `Publisher`"),
         );
     }
 }

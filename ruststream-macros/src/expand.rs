@@ -395,7 +395,7 @@ fn verdict(
     let error = place("__error", &about_error);
     let done = {
         let (about, span) = (&about_value, ends(&about_value).0);
-        if arguments.has("reply_to") {
+        if arguments.has("reply_to") || arguments.has("replies") {
             let answer = runtime.call(about, "Answer::of", quote!(#value));
             quote_spanned!(span=> (&&#answer).verdict())
         } else {

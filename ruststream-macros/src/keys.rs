@@ -137,6 +137,7 @@ pub(crate) const TOP: &[Key] = &[
     key("prefetch", Kind::Number(Check::AtLeastOne), "prefetch = 100"),
     key("batch", Kind::Group("BatchOptions", BATCH), r#"batch(size = 64, wait = "20ms")"#),
     key("reply_to", Kind::Text(Check::Target), r#"reply_to = "answers""#),
+    key("replies", Kind::Flag, "replies"),
     key("broker", Kind::Text(Check::Name), r#"broker = "main""#),
     key("group", Kind::Text(Check::Name), r#"group = "billing""#),
     key("name", Kind::Text(Check::Name), r#"name = "fulfil""#),

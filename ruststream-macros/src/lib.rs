@@ -63,6 +63,7 @@ mod subscriber;
 /// | `prefetch` | number, 1 or more | 64, or twice what runs at once | the most unsettled deliveries |
 /// | `batch` | `batch(size = 64, wait = "20ms")` | | the handler takes a `Batch<T>` of at most `size`; its first item waits `wait` for others, not at all by default |
 /// | `reply_to` | text | | where a returned value is published: a message as it is, anything else as JSON |
+/// | `replies` | flag | | a returned value goes to the reply address of the delivery, as a request has one; to `reply_to` where it has none |
 /// | `broker` | text | the default broker (`App::broker`) | which named broker |
 /// | `group` | text | none | which part of the application |
 /// | `name` | text | the function's name | the handler's name in logs and configuration |

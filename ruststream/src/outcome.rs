@@ -84,7 +84,7 @@ impl Outcome {
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     label = "not an outcome",
-    note = "return `()`, `Outcome`, or a `Result` of one of them; to publish a value as the answer, add `reply_to = \"…\"` to the attribute"
+    note = "return `()`, `Outcome`, or a `Result` of one of them; to publish a value as the answer, add `reply_to = \"…\"` or `replies` to the attribute"
 )]
 pub trait IntoOutcome {
     /// The outcome it stands for.

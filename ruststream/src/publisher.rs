@@ -108,13 +108,34 @@ impl Publisher {
     /// # Cancel safety
     ///
     /// Dropped, the answer is not waited for. The question may have been asked.
-    pub async fn request(
+    pub fn request<A, M>(
         &self,
-        to: impl Into<ByteString>,
-        message: impl IntoMessage,
+        to: A,
+        message: M,
         timeout: Duration,
-    ) -> Result<Message, PublishError> {
+    ) -> impl Future<Output = Result<Message, PublishError>> + Send + use<A, M>
+    where
+        A: Into<ByteString>,
+        M: IntoMessage,
+    {
         let to = to.into();
+        let answer = self.ask(to.clone(), message);
+        async move {
+            match tokio::time::timeout(timeout, answer?).await {
+                Ok(answer) => answer,
+                Err(_) => Err(PublishError::transient(format!(
+                    "no answer from `{}` within {timeout:?}",
+                    shown(&to)
+                ))),
+            }
+        }
+    }
+
+    fn ask(
+        &self,
+        to: ByteString,
+        message: impl IntoMessage,
+    ) -> Result<BoxFuture<'static, Result<Message, PublishError>>, PublishError> {
         let mut message = message.into_message()?;
         if to.is_empty() {
             return Err(no_address());
@@ -122,14 +143,7 @@ impl Publisher {
         if let Some(trace) = &self.trace {
             continue_trace(&mut message, trace);
         }
-        let answer = self.sink.request(to.clone(), message);
-        match tokio::time::timeout(timeout, answer).await {
-            Ok(answer) => answer,
-            Err(_) => Err(PublishError::transient(format!(
-                "no answer from `{}` within {timeout:?}",
-                shown(&to)
-            ))),
-        }
+        Ok(self.sink.request(to, message))
     }
 
     /// The publisher for another broker of the application.
@@ -279,23 +293,19 @@ impl Brokers {
 
 /// The answer to a delivery: where it goes, and what (spec C28).
 ///
-/// It goes to the handler's `reply_to`, else to the delivery's own reply address. It carries the
+/// It goes to `to`, which [`answer_to`] says. It carries the
 /// question's correlation id, else the question's id, unless it has one of its own.
 ///
 /// # Errors
 ///
 /// Neither names an address.
 pub(crate) fn answer(
-    declared: Option<&ByteString>,
+    to: Option<ByteString>,
     question: &Delivery,
     mut message: Message,
 ) -> Result<(ByteString, Message), PublishError> {
     let asked = question.message();
-    let to = match (declared, asked.reply_to()) {
-        (Some(to), _) => to.clone(),
-        (None, Some(to)) if !to.is_empty() => ByteString::from(to),
-        (None, _) => return Err(nowhere()),
-    };
+    let to = to.ok_or_else(nowhere)?;
     if message.correlation_id().is_none() {
         let ties = asked.correlation_id().cloned();
         let ties = ties.or_else(|| asked.id().map(|id| id.to_owned().into()));
@@ -307,6 +317,23 @@ pub(crate) fn answer(
         continue_trace(&mut message, trace);
     }
     Ok((to, message))
+}
+
+/// Where a handler's answer goes (spec C28): to the handler's `reply_to`, or to the delivery's own
+/// reply address, which comes first with `replies`.
+pub(crate) fn answer_to(
+    declared: Option<&ByteString>,
+    replies: bool,
+    question: &Delivery,
+) -> Option<ByteString> {
+    let asked = question.message().reply_to();
+    let asked = asked.filter(|to| !to.is_empty()).map(ByteString::from);
+    let declared = declared.cloned();
+    if replies {
+        asked.or(declared)
+    } else {
+        declared.or(asked)
+    }
 }
 
 #[cold]

@@ -1,6 +1,7 @@
 //! Section M of the specification, seen at the broker.
 
 mod copies;
+mod requests;
 
 use std::borrow::Cow;
 use std::sync::Arc;

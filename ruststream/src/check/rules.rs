@@ -45,6 +45,7 @@ pub(crate) struct Declared<'a> {
     pub(crate) prefetch: Option<u32>,
     pub(crate) batch: Option<BatchOptions>,
     pub(crate) reply_to: Option<&'a str>,
+    pub(crate) replies: bool,
     pub(crate) broker: Option<&'a str>,
     pub(crate) group: Option<&'a str>,
     pub(crate) mqtt: Option<MqttOptions>,
@@ -74,6 +75,7 @@ impl Declared<'static> {
             prefetch: options.prefetch,
             batch: options.batch,
             reply_to: options.reply_to,
+            replies: options.replies,
             broker: options.broker,
             group: options.group,
             // A protocol's options are read by its broker only.
@@ -160,7 +162,7 @@ impl<'a> Declared<'a> {
         if self.delay == Some(Delay::Hold) && self.settles_on_arrival() {
             found.push(rule("delay", HOLD_WITHOUT_TOKEN));
         }
-        if self.batch.is_some() && self.reply_to.is_some() {
+        if self.batch.is_some() && (self.reply_to.is_some() || self.replies) {
             found.push(rule("reply_to", BATCH_HAS_NO_ANSWER));
         }
     }

@@ -165,6 +165,7 @@ pub(crate) const KEYS: &[Key] = &[
     BATCH_SIZE,
     BATCH_WAIT,
     key!("reply_to", kind::TEXT, options.reply_to),
+    flag!("replies", replies),
     flag!("reads_dead_letters", reads_dead_letters),
     flag!("retry_topic_elsewhere", retry_topic_elsewhere),
     flag!("competes", competes),

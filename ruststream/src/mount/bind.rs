@@ -200,6 +200,7 @@ fn policy(options: &Options) -> Policy {
         prefetch: options.prefetch.unwrap_or(WINDOW),
         batch: options.batch,
         reply_to: options.reply_to.map(text),
+        replies: options.replies,
         retain_dead_letters: options.mqtt.and_then(|mqtt| mqtt.dead_letter_retain) == Some(true),
         keep_unread: options.mqtt.and_then(|mqtt| mqtt.dead_letter_unread) == Some(Unread::Keep),
     }

@@ -67,6 +67,8 @@ pub(crate) struct Policy {
     pub(crate) prefetch: u32,
     pub(crate) batch: Option<BatchOptions>,
     pub(crate) reply_to: Option<ByteString>,
+    /// The delivery's own reply address comes before `reply_to`.
+    pub(crate) replies: bool,
     /// Keep the original when a dead letter is not read (MQTT, spec C25).
     pub(crate) keep_unread: bool,
     /// The broker keeps a dead letter for later subscribers (MQTT `retain`; spec C25).

@@ -145,6 +145,8 @@ impl Mount {
     }
 
     flags! {
+        /// Its answers go to the reply address of the delivery, where that has one (spec C28).
+        replies;
         /// It may read what other handlers dead-letter (spec C20).
         reads_dead_letters;
         /// Its retry topic is read by another program (spec C20).

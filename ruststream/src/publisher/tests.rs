@@ -195,16 +195,18 @@ fn an_answer_goes_where_it_is_declared_or_asked_for_with_the_questions_correlati
     );
     let declared = ByteString::from_static("declared");
 
-    let (to, message) = answer(Some(&declared), &question, Message::new("42")).unwrap();
+    let to = |declared, replies| answer_to(declared, replies, &question);
+    assert_eq!(to(Some(&declared), false).unwrap(), "declared");
+    assert_eq!(to(Some(&declared), true).unwrap(), "asked");
+    assert_eq!(to(None, false).unwrap(), "asked");
+
+    let (to, message) = answer(Some(declared.clone()), &question, Message::new("42")).unwrap();
     assert_eq!(to, "declared");
     assert_eq!(message.correlation_id().unwrap(), "cid");
-
-    let (to, message) = answer(None, &question, Message::new("42")).unwrap();
-    assert_eq!(to, "asked");
     assert_eq!(message.payload(), "42");
 
     let own = Message::new("42").with_correlation_id("own");
-    let (_, message) = answer(None, &question, own).unwrap();
+    let (_, message) = answer(Some(declared), &question, own).unwrap();
     assert_eq!(message.correlation_id().unwrap(), "own");
 }
 
@@ -213,14 +215,16 @@ fn an_answer_goes_where_it_is_declared_or_asked_for_with_the_questions_correlati
 fn a_question_without_a_correlation_id_is_known_by_its_id() {
     let question = delivery(Message::new("").with_id("id"));
     let to = ByteString::from_static("declared");
-    let (_, message) = answer(Some(&to), &question, Message::new("42")).unwrap();
+    let (_, message) = answer(Some(to), &question, Message::new("42")).unwrap();
     assert_eq!(message.correlation_id().unwrap(), "id");
 }
 
 #[test]
 fn an_answer_that_has_nowhere_to_go_is_a_permanent_error() {
     for question in [Message::new(""), Message::new("").with_reply_to("")] {
-        let error = answer(None, &delivery(question), Message::new("42")).unwrap_err();
+        let question = delivery(question);
+        let to = answer_to(None, true, &question);
+        let error = answer(to, &question, Message::new("42")).unwrap_err();
         assert!(!error.is_transient());
     }
 }
@@ -228,7 +232,7 @@ fn an_answer_that_has_nowhere_to_go_is_a_permanent_error() {
 #[test]
 fn an_answer_continues_the_trace() {
     let to = ByteString::from_static("declared");
-    let (_, message) = answer(Some(&to), &delivery(traced(TRACE)), Message::new("42")).unwrap();
+    let (_, message) = answer(Some(to), &delivery(traced(TRACE)), Message::new("42")).unwrap();
     let trace = message.headers().first(names::TRACEPARENT);
     assert_eq!(trace.and_then(HeaderValue::as_str), Some(TRACE));
 }

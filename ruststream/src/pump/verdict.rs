@@ -278,8 +278,9 @@ impl Shell {
     }
 
     fn answered(&mut self, id: Id, delivery: Delivery, message: Message) {
-        let declared = self.pump.mount.policy.reply_to.as_ref();
-        let Ok((to, message)) = publisher::answer(declared, &delivery, message) else {
+        let policy = &self.pump.mount.policy;
+        let to = publisher::answer_to(policy.reply_to.as_ref(), policy.replies, &delivery);
+        let Ok((to, message)) = publisher::answer(to, &delivery, message) else {
             self.warn_of_missing_reply_address();
             return self.done(id, delivery, Outcome::Ack);
         };

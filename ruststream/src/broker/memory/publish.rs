@@ -75,6 +75,13 @@ impl State {
         if self.faults.is_some() {
             self.refuse(&to, &message)?;
         }
+        if !self.questions.is_empty()
+            && let Some(question) = self.questions.remove(&to)
+        {
+            // Whoever asked may have stopped waiting.
+            question.send(message).ok();
+            return Ok(Published::Confirmed);
+        }
         let expires = message
             .time_to_live()
             .map_or(Moment::NEVER, |time| now.plus(time));
@@ -101,7 +108,7 @@ impl State {
     /// is made to go wrong.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
-        !self.timed && self.log.is_none() && self.faults.is_none()
+        !self.timed && self.log.is_none() && self.faults.is_none() && self.questions.is_empty()
     }
 
     /// The straight way for a plain message to `to`: from one publisher to the only reader of the

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::sync::MutexGuard;
 
 use bytestring::ByteString;
+use tokio::sync::oneshot;
 
 use super::Shared;
 use super::publish::Publisher;
 use super::state::State;
+use crate::broker::BoxFuture;
+use crate::broker::PublishError;
 use crate::broker::Published;
 use crate::broker::Publishing;
 use crate::broker::Sink;
@@ -44,6 +47,55 @@ impl Sink for MemorySink {
     fn publish_copy(&self, copy: Copy) -> Publishing {
         let message = copy.message();
         self.publish(copy.to, message)
+    }
+
+    fn request(
+        &self,
+        to: ByteString,
+        message: Message,
+    ) -> BoxFuture<'static, Result<Message, PublishError>> {
+        let id = format!("{:032x}", fastrand::u128(..));
+        let reply_to = ByteString::from(format!("ruststream/replies/{id}"));
+        let (question, answer) = oneshot::channel();
+        self.shared.with(|state| {
+            state.questions.insert(reply_to.clone(), question);
+        });
+        let waiting = Waiting {
+            shared: Arc::clone(&self.shared),
+            reply_to: reply_to.clone(),
+        };
+        let message = message.with_reply_to(reply_to).with_correlation_id(id);
+        let published = self.publish(to, message);
+        Box::pin(async move {
+            // Dropped, it waits no more.
+            let _waiting = waiting;
+            let published = match published {
+                Publishing::Done(result) => result,
+                Publishing::Pending(future) => future.await,
+            };
+            if published? == Published::Unread {
+                return Err(PublishError::transient(
+                    "nobody reads the address of the request, so nobody answers",
+                ));
+            }
+            answer
+                .await
+                .map_err(|_| PublishError::transient("the broker is gone"))
+        })
+    }
+}
+
+/// A question that waits for its answer.
+struct Waiting {
+    shared: Arc<Shared>,
+    reply_to: ByteString,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.shared.with(|state| {
+            state.questions.remove(&self.reply_to);
+        });
     }
 }
 

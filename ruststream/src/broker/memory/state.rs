@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use bytestring::ByteString;
+use tokio::sync::oneshot;
 
 use super::bindings::Binding;
 use super::consumer::Consumer;
@@ -48,6 +49,8 @@ pub(super) struct State {
     pub(super) most: usize,
     /// Whether time matters: something expires. Until then nobody reads the clock.
     pub(super) timed: bool,
+    /// Questions that wait for their answer, by the address that the answer goes to.
+    pub(super) questions: HashMap<ByteString, oneshot::Sender<Message>>,
     pub(super) wakes: Wakes,
     pub(super) faults: Option<Box<Faults>>,
     pub(super) log: Option<Box<Log>>,
@@ -113,6 +116,7 @@ impl State {
             counting: Counting::default(),
             most: MOST,
             timed: false,
+            questions: HashMap::new(),
             wakes: Wakes::default(),
             faults: None,
             log: None,

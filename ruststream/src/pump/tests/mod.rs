@@ -91,6 +91,7 @@ impl Setup {
                 prefetch: 64,
                 batch: None,
                 reply_to: None,
+                replies: false,
                 keep_unread: false,
                 retain_dead_letters: false,
             },
