@@ -110,6 +110,7 @@ impl Form {
 #[derive(Clone, Copy, Debug)]
 #[expect(
     missing_docs,
+    clippy::struct_excessive_bools,
     reason = "each field is the key of its name, documented at `subscriber`"
 )]
 pub struct Options {

@@ -46,6 +46,10 @@ pub(crate) struct MountPoint {
 
 /// The effective policy of a mount point.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent declarations, none a state"
+)]
 pub(crate) struct Policy {
     /// As declared; a dead letter without a cap is a cap of 1 (spec A53), which is applied here already.
     pub(crate) max_attempts: Option<NonZeroU32>,

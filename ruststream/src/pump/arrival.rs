@@ -69,13 +69,24 @@ impl Shell {
     }
 
     fn disconnected(&mut self, error: &crate::broker::BrokerError) {
-        tracing::warn!(
-            messaging.system = self.pump.mount.system,
-            messaging.destination.name = &*self.pump.mount.address,
-            ruststream.handler = &*self.pump.mount.name,
-            %error,
-            "connection lost; what was unsettled is delivered again"
-        );
+        let mount = &self.pump.mount;
+        if self.pump.health.value() == Health::Up {
+            tracing::warn!(
+                messaging.system = mount.system,
+                messaging.destination.name = &*mount.address,
+                ruststream.handler = &*mount.name,
+                %error,
+                "connection lost; what was unsettled is delivered again"
+            );
+        } else {
+            tracing::warn!(
+                messaging.system = mount.system,
+                messaging.destination.name = &*mount.address,
+                ruststream.handler = &*mount.name,
+                %error,
+                "not receiving; it is tried again"
+            );
+        }
         self.pump.health.set(Health::Down {
             reason: error.to_string(),
         });

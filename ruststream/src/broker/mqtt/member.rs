@@ -86,12 +86,15 @@ impl Member {
         self.unconfirmed < MOST_UNCONFIRMED
     }
 
+    /// Whether it still hands out what comes.
+    pub(super) fn takes(&self) -> bool {
+        !matches!(self.stage, Stage::Ended | Stage::Closed)
+    }
+
     pub(super) fn push(&mut self, delivery: Delivery, wakes: &mut Wakes) {
         self.arrived += 1;
-        match self.stage {
-            // It stays unacknowledged, and comes again when the session resumes.
-            Stage::Ended | Stage::Closed => return,
-            Stage::Receiving | Stage::Unsubscribing(_) | Stage::Draining(_) => {}
+        if !self.takes() {
+            return;
         }
         self.unconfirmed += usize::from(delivery.token.is_none());
         self.ready.push_back(delivery);

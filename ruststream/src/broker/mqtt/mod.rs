@@ -373,6 +373,10 @@ impl Shared {
         let Some((link, index)) = parts.places.remove(&key) else {
             return Err(BrokerError::permanent("it was not prepared"));
         };
+        if settings.will.is_some() && !link.spec.publishes && parts.publisher.is_none() {
+            // The server must know the last will before anything can go wrong.
+            parts.start_publisher(settings)?;
+        }
         let (started, receiver) = oneshot::channel();
         link.lock().members[index].started = Some(started);
         let source = MqttSource::new(Arc::clone(&link), index, Arc::clone(&io));
@@ -404,12 +408,7 @@ impl Shared {
         if let Some(link) = parts.publisher.as_ref().filter(|link| !link.has_ended()) {
             return Ok(Arc::clone(link));
         }
-        let io = parts.io()?;
-        let spec = Spec::of_publisher(settings, parts.app.as_deref());
-        let link = Arc::new(Link::new(spec, Arc::clone(settings)));
-        io.serve(&link, supervisor::run(Arc::clone(&link)))?;
-        parts.publisher = Some(Arc::clone(&link));
-        Ok(link)
+        parts.start_publisher(settings)
     }
 
     /// The connection on which answers come, made at its first use.
@@ -437,6 +436,15 @@ impl Parts {
         let io = Arc::new(Io::start()?);
         self.io = Some(Arc::clone(&io));
         Ok(io)
+    }
+
+    fn start_publisher(&mut self, settings: &Arc<Settings>) -> Result<Arc<Link>, BrokerError> {
+        let io = self.io()?;
+        let spec = Spec::of_publisher(settings, self.app.as_deref());
+        let link = Arc::new(Link::new(spec, Arc::clone(settings)));
+        io.serve(&link, supervisor::run(Arc::clone(&link)))?;
+        self.publisher = Some(Arc::clone(&link));
+        Ok(link)
     }
 
     /// Note the connection of `subscriptions`.

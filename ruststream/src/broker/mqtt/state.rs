@@ -278,7 +278,17 @@ impl State {
             return Ok(());
         };
         let order = member.spec.order;
-        let key = self.unacked.arrived(ack, index.unwrap_or_default(), order);
+        let at = index.unwrap_or_default();
+        let takes = member.takes();
+        let key = self.unacked.arrived(ack, at, order);
+        if !takes {
+            // It comes again when the session resumes, and keeps nobody waiting until then.
+            self.leave(at, key);
+            return Ok(());
+        }
+        let Some(member) = self.members.get_mut(at) else {
+            return Ok(());
+        };
         let token = Token {
             epoch: self.epoch,
             key,
