@@ -97,8 +97,8 @@ impl Publisher {
     /// Publish a question to `to` and wait for its answer, for `timeout` at most.
     ///
     /// Whoever answers publishes to the question's reply address with its correlation id, as a
-    /// handler does that returns a [`Reply`](crate::Reply). The answer is waited for by this process
-    /// only: it is not delivered again, and one that comes late is dropped.
+    /// handler does that declares `replies`. The answer is waited for by this process only: it is not
+    /// delivered again, and one that comes late is dropped.
     ///
     /// # Errors
     ///

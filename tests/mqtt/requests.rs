@@ -1,5 +1,4 @@
 //! Questions and their answers, on the embedded broker.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

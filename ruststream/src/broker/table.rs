@@ -81,13 +81,12 @@ pub fn from_env() -> Result<Arc<dyn Broker>, BrokerError> {
 }
 
 /// The parts of a URL that choose a driver. No `Debug`: the rest may hold a password.
-#[cfg_attr(
-    not(any(feature = "memory", feature = "mqtt")),
-    expect(dead_code, reason = "read by drivers only")
-)]
 struct Url<'a> {
     scheme: &'a str,
-    rest: &'a str,
+    #[cfg_attr(
+        not(any(feature = "memory", feature = "mqtt")),
+        expect(dead_code, reason = "read by drivers only")
+    )]
     whole: &'a str,
 }
 
@@ -100,11 +99,7 @@ impl<'a> Url<'a> {
                     .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
         };
         match url.split_once("://") {
-            Some((scheme, rest)) if is_scheme(scheme) => Ok(Self {
-                scheme,
-                rest,
-                whole: url,
-            }),
+            Some((scheme, _)) if is_scheme(scheme) => Ok(Self { scheme, whole: url }),
             // What stands before `://` may be anything, a password included.
             _ => Err(BrokerError::permanent(
                 "a broker's URL begins with its scheme, as in `memory://`",
@@ -140,7 +135,7 @@ mod embedded {
     }
 
     fn open(url: &Url<'_>, rules: Option<Rules>) -> Result<Arc<dyn Broker>, BrokerError> {
-        let name = url.rest;
+        let name = &url.whole[url.scheme.len() + "://".len()..];
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if !name.chars().all(is_plain) {
             return Err(BrokerError::permanent(
