@@ -256,15 +256,17 @@ impl Connection {
             self.again = None;
             self.ask(&mut state, now);
         }
-        if leave::tend(&mut state, self.pinged.is_none()) {
-            self.ping(now);
-        }
+        let asks = leave::tend(&mut state, self.pinged.is_none());
         state.outbound_send();
         if self.outbound.is_empty() {
             std::mem::swap(&mut self.outbound, &mut state.out);
         } else if !state.out.is_empty() {
             self.outbound.extend_from_slice(&state.out);
             state.out.clear();
+        }
+        if asks {
+            // After the acknowledgements: they are what the server sends the rest for.
+            self.ping(now);
         }
         if state.is_closing && state.outbound.is_empty() {
             let ends_session = self.link.spec.keeps_session()
