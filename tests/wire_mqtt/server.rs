@@ -1,0 +1,1 @@
+//! What servers say of themselves.
