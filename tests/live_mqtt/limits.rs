@@ -1,0 +1,1 @@
+//! Windows, sizes and floods.
