@@ -72,16 +72,28 @@ async fn run(messages: u32) {
     let mut next = 0;
     for step in 1..=steps {
         let until = messages / steps * step;
-        publish(&mut publisher, next..until).await;
-        next = until;
+        let middle = next + (until - next) / 2;
         if step % 4 == 0 {
+            // One stands still, so that the server has something in flight and waiting when it ends.
+            publish(&mut publisher, next..middle).await;
+            steady.pause();
+            publish(&mut publisher, middle..until).await;
             server.restart().await;
+            steady.resume();
             publisher = connect(&server).await;
         } else {
-            mortal.kill().await;
-            mortal = start(&server, "mortal");
-            mortal.line_with("ready").await;
+            // Killed while messages come.
+            let killing = async {
+                mortal.kill().await;
+                let again = start(&server, "mortal");
+                again.line_with("ready").await;
+                again
+            };
+            publish(&mut publisher, next..middle).await;
+            let (again, ()) = tokio::join!(killing, publish(&mut publisher, middle..until));
+            mortal = again;
         }
+        next = until;
     }
     publish(&mut publisher, next..messages).await;
     let patience = Duration::from_secs(30) + Duration::from_millis(u64::from(messages) / 2);

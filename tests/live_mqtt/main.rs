@@ -5,6 +5,8 @@ mod campaign;
 mod conformance;
 mod crashes;
 mod limits;
+mod sessions;
+mod tls;
 
 use std::time::Duration;
 
