@@ -122,6 +122,7 @@ pub use extract::Extract;
 pub use extract::Header;
 pub use extract::Headers;
 pub use extract::MessageId;
+pub use extract::Retained;
 pub use extract::Shutdown;
 pub use extract::State;
 pub use extract::Text;

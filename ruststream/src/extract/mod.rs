@@ -13,6 +13,7 @@
 //! | [`Attempt`], [`Address`] (also [`Topic`]), [`MessageId`] | which attempt, from where, which message |
 //! | [`DeadLetter`] | why a message was dead-lettered |
 //! | [`State<T>`](State) | what the application shares |
+//! | [`Retained`] | whether an MQTT server had kept it for later subscribers |
 //! | [`Publisher`](crate::Publisher), [`Settler`](crate::Settler), [`Shutdown`] | publishing, settling by hand, the stop |
 //! | [`Batch<T>`](crate::Batch) | many at once, with `batch(…)` in the attribute |
 //! | `Result<E, Rejection>` | any of these, with its refusal left to the handler |
@@ -46,6 +47,7 @@ pub use message_id::MessageId;
 pub use raw::Text;
 pub use rejection::Rejection;
 pub(crate) use rejection::RejectionKind;
+pub use retained::Retained;
 pub use shared::State;
 pub use shutdown::Shutdown;
 
@@ -57,6 +59,7 @@ mod header;
 mod message_id;
 mod raw;
 mod rejection;
+mod retained;
 mod shared;
 mod shutdown;
 

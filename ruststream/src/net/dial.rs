@@ -183,7 +183,14 @@ impl Layer {
             #[cfg(feature = "rustls")]
             Self::Encrypted(connector, name) => match connector.connect(name, stream).await {
                 Ok(stream) => Ok(Box::new(stream)),
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::UnexpectedEof
+                            | io::ErrorKind::ConnectionReset
+                            | io::ErrorKind::BrokenPipe
+                    ) =>
+                {
                     Err(BrokerError::transient(format!(
                         "`{}` closed the connection during the TLS handshake: is this its port for \
                          TLS?",

@@ -16,7 +16,9 @@ use rumqttc::v5::mqttbytes::v5::DisconnectProperties;
 use rumqttc::v5::mqttbytes::v5::DisconnectReasonCode;
 use rumqttc::v5::mqttbytes::v5::Packet;
 use rumqttc::v5::mqttbytes::v5::PingReq;
+use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWrite;
+use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 use tokio::time::Sleep;
 use tokio::time::sleep_until;
@@ -103,11 +105,20 @@ impl Connection {
         }
     }
 
-    /// Say the end to a server that has heard the DISCONNECT.
+    /// Wait until a server that was sent the DISCONNECT closes its end (MQTT 5 section 3.14.4): then it
+    /// has read every acknowledgement before it.
     pub(super) async fn shut_down(mut self) {
-        let shutdown = std::future::poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx));
-        // A server that is gone does not need it.
-        tokio::time::timeout(LAST_WORD, shutdown).await.ok();
+        let closed = async {
+            while self.stream.read_buf(&mut self.inbound).await? > 0 {
+                self.inbound.clear();
+            }
+            Ok::<_, io::Error>(())
+        };
+        // A server that is gone, or slow, does not keep a stop from its end.
+        tokio::time::timeout(LAST_WORD, closed).await.ok();
+        tokio::time::timeout(LAST_WORD, self.stream.shutdown())
+            .await
+            .ok();
     }
 
     /// Say PINGREQ if nothing was said for long, because the task that should does not come to it.
@@ -481,7 +492,7 @@ const READ_AT_LEAST: usize = 4 * 1024;
 /// How long a connection lives at least that is given up because nothing more comes (spec C15).
 const STUCK_FOR: Duration = Duration::from_mins(1);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(10);
-/// How long the socket may take to close.
-const LAST_WORD: Duration = Duration::from_millis(500);
+/// How long each end may take to close.
+const LAST_WORD: Duration = Duration::from_millis(750);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);

@@ -135,16 +135,16 @@ impl MemberSpec {
         }
     }
 
-    /// Its line of a SUBSCRIBE.
-    pub(super) fn subscription(&self) -> Filter {
+    /// Its line of a SUBSCRIBE, the first or a later one.
+    pub(super) fn subscription(&self, again: bool) -> Filter {
         Filter {
             path: self.wire_filter(),
             qos: self.qos,
             nolocal: self.no_local,
             preserve_retain: self.retain_as_published,
             retain_forward_rule: match self.retain_handling {
-                0 => RetainForwardRule::OnEverySubscribe,
-                1 => RetainForwardRule::OnNewSubscribe,
+                0 if !again => RetainForwardRule::OnEverySubscribe,
+                0 | 1 => RetainForwardRule::OnNewSubscribe,
                 _ => RetainForwardRule::Never,
             },
         }

@@ -13,11 +13,12 @@ use crate::address;
 use crate::broker::Arrival;
 use crate::broker::BrokerError;
 
-/// Subscribe what the server's session does not have; whoever it has, receives. Returns whether
-/// anything was asked.
+/// Subscribe everything that does not receive. Returns whether anything was asked.
 ///
-/// A session that goes on is not subscribed to again: that would have the server send its retained
-/// messages once more with every reconnect (MQTT 5 section 3.8.4).
+/// A session that goes on is subscribed again as well: a server may have lost a subscription and kept
+/// the session, as mosquitto does with shared ones when it is restarted. It is asked then to send
+/// retained messages only if the subscription is new to it, or they would come again with every
+/// reconnect (MQTT 5 section 3.8.3.1).
 pub(super) fn ask(state: &mut State, spec: &Spec) -> bool {
     let mut asked = Vec::new();
     for index in 0..state.members.len() {
@@ -25,9 +26,7 @@ pub(super) fn ask(state: &mut State, spec: &Spec) -> bool {
         if member.stage != Stage::Receiving || member.is_connected {
             continue;
         }
-        if member.is_subscribed {
-            receives(state, index);
-        } else if let Some(error) = lacks(state, index) {
+        if let Some(error) = lacks(state, index) {
             refused(state, index, error);
         } else {
             asked.push(index);
@@ -37,7 +36,7 @@ pub(super) fn ask(state: &mut State, spec: &Spec) -> bool {
         let packet_id = state.outbound.free_id();
         let filters = indexes
             .iter()
-            .map(|index| spec.members[*index].subscription())
+            .map(|index| spec.members[*index].subscription(state.members[*index].is_subscribed))
             .collect();
         let packet = Packet::Subscribe(Subscribe {
             pkid: packet_id,

@@ -1,5 +1,6 @@
 //! Makes a connection, serves it, and makes the next one when it is lost (spec C14).
 
+use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -200,16 +201,28 @@ impl Supervisor {
         wire::write(&self.greeting(), &mut out).map_err(|error| {
             BrokerError::permanent(format!("the CONNECT cannot be said: {error}"))
         })?;
-        let io = |error: std::io::Error| explain(&error, endpoint);
+        let unanswered = || {
+            BrokerError::transient(format!(
+                "`{}` closed the connection without an answer to the CONNECT: does it speak MQTT 5, and is this not \
+                 its encrypted port?",
+                endpoint.address()
+            ))
+        };
+        let io = |error: io::Error| match error.kind() {
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::UnexpectedEof
+                if !endpoint.scheme().tls =>
+            {
+                unanswered()
+            }
+            _ => explain(&error, endpoint),
+        };
         stream.write_all(&out).await.map_err(io)?;
         stream.flush().await.map_err(io)?;
         loop {
             if stream.read_buf(inbound).await.map_err(io)? == 0 {
-                return Err(BrokerError::transient(format!(
-                    "`{}` closed the connection without an answer to the CONNECT: does it speak MQTT 5, and is this \
-                     not its encrypted port?",
-                    endpoint.address()
-                )));
+                return Err(unanswered());
             }
             if !endpoint.scheme().tls && is_tls_record(inbound) {
                 return Err(BrokerError::permanent(format!(
