@@ -497,7 +497,7 @@ async fn of_too_many_messages_at_qos_0_the_newest_are_dropped_counted_and_warned
     served.connection.send(publish(9999)).await;
     assert_eq!(starts.recv().await.unwrap(), "9999");
     assert_eq!(
-        log.warnings("discarded"),
+        log.warnings("the newest were lost"),
         1,
         "{:#?}",
         log.from(tracing::Level::WARN)

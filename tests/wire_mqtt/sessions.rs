@@ -22,7 +22,6 @@ use crate::rig::mqtt;
 use crate::rig::now;
 use crate::rig::refused;
 use crate::rig::serve;
-use crate::rig::serve_with;
 use crate::rig::shop;
 use crate::rig::stop;
 use crate::rig::until;
