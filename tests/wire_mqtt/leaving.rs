@@ -201,6 +201,7 @@ async fn what_has_no_answer_is_sent_again_when_its_session_resumes_and_only_then
     let (_, mut connection) = peer.session(present).await;
     assert_eq!(connection.expect_pubrel().await, Ack::of(id));
     assert_eq!(connection.expect_publish().await, published.clone().again());
+    connection.grant().await;
     connection.send(Packet::PubComp(Ack::of(id))).await;
     up(&served.app, "fulfil").await;
     drop(connection);

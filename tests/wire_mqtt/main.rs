@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod copies;
-// mod hostile;
+mod hostile;
 mod leaving;
 mod log;
 mod rig;

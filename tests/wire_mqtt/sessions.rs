@@ -136,7 +136,7 @@ async fn at_qos_0_there_is_no_session_to_keep() {
 
 // spec: M7 C14
 #[tokio::test]
-async fn the_second_connection_goes_on_with_the_session_and_subscribes_nothing_again() {
+async fn the_second_connection_goes_on_with_the_session_and_asks_for_nothing_retained_again() {
     let log = Log::capture();
     let peer = Peer::bind().await;
     let (script, mut inbox) = Inbox::acking(fulfil());
@@ -149,9 +149,13 @@ async fn the_second_connection_goes_on_with_the_session_and_subscribes_nothing_a
         "what the first began is not thrown away"
     );
     assert_eq!(connect.client_id, served.connect.client_id);
+    // What the session kept comes before the answer to anything.
     connection
         .send(Packet::Publish(Publish::new("orders", "a").at(1, 9)))
         .await;
+    let again = connection.grant().await;
+    assert_eq!(served.subscribe.filters[0].retain_handling, 0);
+    assert_eq!(again.filters[0].retain_handling, 1);
     assert_eq!(connection.expect_puback().await, Ack::of(9));
     assert_eq!(inbox.next().await, "a");
     up(&served.app, "fulfil").await;
@@ -299,7 +303,8 @@ async fn a_connection_refused_for_good_later_is_down_and_tried_again() {
         _ => None,
     })
     .await;
-    let (_, _connection) = peer.session(resumed()).await;
+    let (_, mut connection) = peer.session(resumed()).await;
+    connection.grant().await;
     up(&served.app, "fulfil").await;
 }
 
@@ -318,7 +323,8 @@ async fn a_session_taken_over_names_the_client_id() {
     assert!(reason.contains(&id), "{reason}");
     assert!(reason.contains("another client"), "{reason}");
     assert!(log.warnings(&id) >= 1);
-    let (_, _connection) = peer.session(resumed()).await;
+    let (_, mut connection) = peer.session(resumed()).await;
+    connection.grant().await;
     up(&served.app, "fulfil").await;
 }
 
@@ -332,9 +338,10 @@ async fn connections_that_live_a_moment_come_ever_further_apart() {
     drop(served.connection);
     for step in 0..4 {
         let begun = now();
-        let (_, connection) = peer.session(resumed()).await;
+        let (_, mut connection) = peer.session(resumed()).await;
         let least = Duration::from_millis(100 << step);
         assert!(begun.elapsed() >= least, "{step}: {:?}", begun.elapsed());
+        connection.grant().await;
         up(&served.app, "fulfil").await;
         drop(connection);
         down(&served.app, "fulfil").await;
