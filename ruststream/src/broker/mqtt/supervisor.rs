@@ -201,6 +201,12 @@ impl Supervisor {
         wire::write(&self.greeting(), &mut out).map_err(|error| {
             BrokerError::permanent(format!("the CONNECT cannot be said: {error}"))
         })?;
+        let something_else = || {
+            BrokerError::permanent(format!(
+                "`{}` answered the CONNECT with something else than a CONNACK: is it an MQTT server?",
+                endpoint.address()
+            ))
+        };
         let unanswered = || {
             BrokerError::transient(format!(
                 "`{}` closed the connection without an answer to the CONNECT: does it speak MQTT 5, and is this not \
@@ -230,6 +236,12 @@ impl Supervisor {
                     endpoint.address()
                 )));
             }
+            // Told before it is whole: other protocols begin with what would be a long packet.
+            if inbound.len() >= SHORTEST
+                && !matches!(inbound.first(), Some(&(CONNACK | DISCONNECT)))
+            {
+                return Err(something_else());
+            }
             match wire::read(inbound, self.link.settings.max_packet_size) {
                 Ok(Some(Packet::ConnAck(connack))) => return Ok(connack),
                 Ok(Some(Packet::Disconnect(disconnect))) => {
@@ -238,12 +250,7 @@ impl Supervisor {
                         &self.link.spec.client_id,
                     ));
                 }
-                Ok(Some(_)) => {
-                    return Err(BrokerError::permanent(format!(
-                        "`{}` answered the CONNECT with something else than a CONNACK",
-                        endpoint.address()
-                    )));
-                }
+                Ok(Some(_)) => return Err(something_else()),
                 Ok(None) => {}
                 Err(violation) => {
                     return Err(BrokerError::permanent(format!(
@@ -366,6 +373,11 @@ async fn closing(link: &Link) {
     .await;
 }
 
+/// How the packets begin that may answer a CONNECT (MQTT 5 section 2.1.2).
+const CONNACK: u8 = 0x20;
+const DISCONNECT: u8 = 0xE0;
+/// Bytes that tell a protocol.
+const SHORTEST: usize = 3;
 /// How long a message waits for a connection before it fails.
 const PATIENCE: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_secs(1);
