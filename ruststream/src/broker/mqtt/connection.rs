@@ -536,3 +536,6 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(10);
 const LAST_WORD: Duration = Duration::from_millis(750);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+#[cfg(test)]
+mod tests;

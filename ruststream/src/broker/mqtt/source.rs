@@ -250,3 +250,6 @@ fn close(link: &Link, index: usize) {
     }
     link.wake_io();
 }
+
+#[cfg(test)]
+mod tests;

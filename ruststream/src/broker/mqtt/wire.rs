@@ -230,3 +230,6 @@ pub(super) fn put(packet: &Packet, out: &mut BytesMut) {
 
 /// What is reserved at once on the word of a length that a server gives.
 const MOST_RESERVED: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests;
