@@ -183,15 +183,12 @@ async fn a_suback_with_too_few_codes_is_asked_again() {
     let again = tokio::time::timeout(support::PATIENCE, connection.next())
         .await
         .unwrap();
-    match again {
-        Some(Packet::Subscribe(subscribe)) => {
-            let answers = Answers::new(subscribe.id, [1]);
-            connection.send(Packet::SubAck(answers)).await;
-        }
-        _ => {
-            connection = peer.session(ConnAck::default()).await.1;
-            connection.grant().await;
-        }
+    if let Some(Packet::Subscribe(subscribe)) = again {
+        let answers = Answers::new(subscribe.id, [1]);
+        connection.send(Packet::SubAck(answers)).await;
+    } else {
+        connection = peer.session(ConnAck::default()).await.1;
+        connection.grant().await;
     }
     up(&app, "fulfil").await;
 }

@@ -153,8 +153,7 @@ async fn a_subscription_with_no_local_is_on_the_connection_that_is_published_on(
     let mut served = serve(&peer, shop(broker(&peer), [script])).await;
     assert!(served.connect.client_id.ends_with("-publisher"));
     assert!(served.subscribe.filters[0].no_local);
-    let publisher = served.app.publisher();
-    let publish = publisher.publish("bills", Message::new("b"));
+    let sent = served.app.publisher().publish("bills", Message::new("b"));
     let play = async {
         let publish = served.connection.expect_publish().await;
         served
@@ -163,8 +162,8 @@ async fn a_subscription_with_no_local_is_on_the_connection_that_is_published_on(
             .await;
         publish
     };
-    let (published, publish) = tokio::join!(publish, play);
-    published.unwrap();
+    let (sent, publish) = tokio::join!(sent, play);
+    sent.unwrap();
     assert_eq!((publish.topic.as_str(), publish.qos), ("bills", 1));
     let message = Publish::new("orders", "a").at(1, 1);
     served.connection.send(Packet::Publish(message)).await;
@@ -184,8 +183,8 @@ async fn what_has_no_answer_is_sent_again_when_its_session_resumes_and_only_then
     let second = publisher.publish("bills", Message::new("published"));
     let connection = &mut served.connection;
     let released = connection.expect_publish().await;
-    let published = connection.expect_publish().await;
-    assert!(!released.dup && !published.dup);
+    let unanswered = connection.expect_publish().await;
+    assert!(!released.dup && !unanswered.dup);
     let id = released.id.unwrap();
     connection.send(Packet::PubRec(Ack::of(id))).await;
     assert_eq!(connection.expect_pubrel().await, Ack::of(id));
@@ -200,7 +199,7 @@ async fn what_has_no_answer_is_sent_again_when_its_session_resumes_and_only_then
     };
     let (_, mut connection) = peer.session(present).await;
     assert_eq!(connection.expect_pubrel().await, Ack::of(id));
-    assert_eq!(connection.expect_publish().await, published.clone().again());
+    assert_eq!(connection.expect_publish().await, unanswered.again());
     connection.grant().await;
     connection.send(Packet::PubComp(Ack::of(id))).await;
     up(&served.app, "fulfil").await;
