@@ -125,7 +125,8 @@ impl Connection {
     /// Returns whether anything was said.
     pub(super) fn speak_for_task(&mut self) -> bool {
         let now = now();
-        if self.ending.is_some() || self.spoke + self.keep_alive * 3 / 4 > now {
+        // The task itself speaks sooner, and the server waits longer (MQTT 5 section 3.1.2.10).
+        if self.ending.is_some() || self.spoke + self.keep_alive * 17 / 16 > now {
             return false;
         }
         if self.outbound.is_empty() {
@@ -267,15 +268,17 @@ impl Connection {
             self.again = None;
             self.ask(&mut state, now);
         }
-        if leave::tend(&mut state, self.pinged.is_none()) {
-            self.ping(now);
-        }
+        let pings = leave::tend(&mut state, self.pinged.is_none());
         state.outbound_send();
         if self.outbound.is_empty() {
             std::mem::swap(&mut self.outbound, &mut state.out);
         } else if !state.out.is_empty() {
             self.outbound.extend_from_slice(&state.out);
             state.out.clear();
+        }
+        if pings {
+            // After every acknowledgement, or its answer would prove nothing.
+            self.ping(now);
         }
         if state.is_closing && state.outbound.is_empty() {
             let ends_session = self.link.spec.keeps_session()
@@ -325,15 +328,14 @@ impl Connection {
             && pinged + self.patience() <= now
         {
             return lost(format!(
-                "the server did not answer a PINGREQ for {} s",
-                self.patience().as_secs()
+                "the server did not answer a PINGREQ for {:?}",
+                self.patience()
             ));
         }
         let timeout = self.link.settings.connect_timeout;
         if self.asked.is_some_and(|asked| asked + timeout <= now) {
             return lost(format!(
-                "the server did not answer a SUBSCRIBE for {} s",
-                timeout.as_secs()
+                "the server did not answer a SUBSCRIBE for {timeout:?}"
             ));
         }
         if self.pinged.is_none() && self.heard.min(self.spoke) + self.keep_alive <= now {

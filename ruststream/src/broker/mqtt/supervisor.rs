@@ -161,9 +161,8 @@ impl Supervisor {
             Ok(connack) => connack?,
             Err(_) => {
                 return Err(BrokerError::transient(format!(
-                    "`{}` took the connection and did not answer the CONNECT for {} s: is it an MQTT server?",
-                    settings.endpoint.address(),
-                    limit.as_secs()
+                    "`{}` took the connection and did not answer the CONNECT for {limit:?}: is it an MQTT server?",
+                    settings.endpoint.address()
                 )));
             }
         };
@@ -208,6 +207,12 @@ impl Supervisor {
                 endpoint.address()
             ))
         };
+        let stranger = || {
+            BrokerError::permanent(format!(
+                "`{}` answered the CONNECT with something else than a CONNACK: it is no MQTT server",
+                endpoint.address()
+            ))
+        };
         let io = |error: io::Error| match error.kind() {
             io::ErrorKind::ConnectionReset
             | io::ErrorKind::BrokenPipe
@@ -230,6 +235,10 @@ impl Supervisor {
                     endpoint.address()
                 )));
             }
+            // What is no packet may look like the beginning of a long one.
+            if !wire::may_answer_connect(inbound) {
+                return Err(stranger());
+            }
             match wire::read(inbound, self.link.settings.max_packet_size) {
                 Ok(Some(Packet::ConnAck(connack))) => return Ok(connack),
                 Ok(Some(Packet::Disconnect(disconnect))) => {
@@ -238,12 +247,7 @@ impl Supervisor {
                         &self.link.spec.client_id,
                     ));
                 }
-                Ok(Some(_)) => {
-                    return Err(BrokerError::permanent(format!(
-                        "`{}` answered the CONNECT with something else than a CONNACK",
-                        endpoint.address()
-                    )));
-                }
+                Ok(Some(_)) => return Err(stranger()),
                 Ok(None) => {}
                 Err(violation) => {
                     return Err(BrokerError::permanent(format!(
