@@ -231,7 +231,10 @@ async fn greeted_with(bytes: Option<&[u8]>) -> String {
     let mut connection = peer.accept().await;
     connection.expect_connect().await;
     let held = match bytes {
-        Some([]) => None,
+        Some([]) => {
+            drop(connection);
+            None
+        }
         Some(bytes) => {
             connection.send_raw(bytes).await;
             Some(connection)
