@@ -1,8 +1,13 @@
 //! The MQTT driver packet by packet, against a peer that does only what the test does.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod copies;
 mod hostile;
+mod leaving;
+mod log;
 mod publishing;
+mod rig;
+mod server;
 mod sessions;
 mod settlement;
 

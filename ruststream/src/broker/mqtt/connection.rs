@@ -19,6 +19,7 @@ use rumqttc::v5::mqttbytes::v5::PingReq;
 use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWrite;
 use tokio::io::AsyncWriteExt;
+use tokio::task::yield_now;
 use tokio::time::Instant;
 use tokio::time::Sleep;
 use tokio::time::sleep_until;
@@ -31,6 +32,7 @@ use super::state::State;
 use super::subscribe;
 use super::wire;
 use super::wire::Violation;
+use crate::broker::BoxFuture;
 use crate::broker::BrokerError;
 use crate::net::Stream;
 use crate::net::explain;
@@ -55,8 +57,13 @@ pub(super) struct Connection {
     connected: Instant,
     heard: Instant,
     spoke: Instant,
-    /// When the PINGREQ left that has no answer yet.
+    /// When the PINGREQ left that has no answer yet, or the first answer to several came.
     pinged: Option<Instant>,
+    /// How many of them have no answer.
+    pings: u32,
+    /// An answer is overdue. Whether it came and was not read, because something kept the thread, is
+    /// known when the runtime has looked at its sockets.
+    doubt: Option<Doubt>,
     /// When a SUBSCRIBE was sent that has no answer yet.
     asked: Option<Instant>,
     /// When refused subscriptions are tried again.
@@ -68,6 +75,11 @@ pub(super) struct Connection {
     unflushed: bool,
     /// Its last packet is on its way, and then it is over.
     ending: Option<Ending>,
+}
+
+enum Doubt {
+    Looking(BoxFuture<'static, ()>),
+    Looked,
 }
 
 enum Ending {
@@ -95,6 +107,8 @@ impl Connection {
             heard: now,
             spoke: now,
             pinged: None,
+            pings: 0,
+            doubt: None,
             asked: None,
             again: None,
             tries: 0,
@@ -150,7 +164,7 @@ impl Connection {
                 }
             }
             if self.ending.is_none()
-                && let Some(over) = self.tend(now)
+                && let Some(over) = self.tend(now, progress)
             {
                 return Poll::Ready(over);
             }
@@ -227,8 +241,11 @@ impl Connection {
         for packet in self.packets.drain(..) {
             let handled = match packet {
                 Packet::PingResp(_) => {
-                    self.pinged = None;
-                    leave::handle_pingresp(&mut state);
+                    self.pings = self.pings.saturating_sub(1);
+                    self.pinged = (self.pings > 0).then_some(now);
+                    if self.pinged.is_none() {
+                        leave::handle_pingresp(&mut state);
+                    }
                     Ok(())
                 }
                 Packet::SubAck(suback) => {
@@ -258,7 +275,7 @@ impl Connection {
     }
 
     /// Do what is due, and take what is to be sent.
-    fn tend(&mut self, now: Instant) -> Option<Over> {
+    fn tend(&mut self, now: Instant, has_read: bool) -> Option<Over> {
         let link = Arc::clone(&self.link);
         let mut state = link.lock();
         if state.is_abandoned {
@@ -300,7 +317,7 @@ impl Connection {
             return None;
         }
         drop(state);
-        self.keep_alive(now)
+        self.keep_alive(now, has_read)
     }
 
     /// Subscribe what is not subscribed, and tell the others that they receive.
@@ -322,31 +339,44 @@ impl Connection {
         self.link.spec.keeps_session() && state.is_stuck()
     }
 
-    fn keep_alive(&mut self, now: Instant) -> Option<Over> {
-        let lost = |what: String| Some(Over::Lost(BrokerError::transient(what)));
-        if let Some(pinged) = self.pinged
-            && pinged + self.patience() <= now
-        {
-            return lost(format!(
-                "the server did not answer a PINGREQ for {:?}",
-                self.patience()
-            ));
-        }
-        let timeout = self.link.settings.connect_timeout;
-        if self.asked.is_some_and(|asked| asked + timeout <= now) {
-            return lost(format!(
-                "the server did not answer a SUBSCRIBE for {timeout:?}"
-            ));
-        }
-        if self.pinged.is_none() && self.heard.min(self.spoke) + self.keep_alive <= now {
-            self.ping(now);
+    fn keep_alive(&mut self, now: Instant, has_read: bool) -> Option<Over> {
+        let Some(what) = self.overdue(now) else {
+            self.doubt = None;
+            if self.pinged.is_none() && self.heard.min(self.spoke) + self.keep_alive <= now {
+                self.ping(now);
+            }
+            return None;
+        };
+        match self.doubt {
+            // The answer may be behind what was read.
+            Some(Doubt::Looked) if !has_read => {
+                return Some(Over::Lost(BrokerError::transient(what)));
+            }
+            Some(_) => {}
+            // Deferred until the sockets were looked at.
+            None => self.doubt = Some(Doubt::Looking(Box::pin(yield_now()))),
         }
         None
+    }
+
+    /// What the server should have answered by now.
+    fn overdue(&self, now: Instant) -> Option<String> {
+        let patience = self.patience();
+        if self.pinged.is_some_and(|pinged| pinged + patience <= now) {
+            return Some(format!(
+                "the server did not answer a PINGREQ for {patience:?}"
+            ));
+        }
+        let patience = self.link.settings.connect_timeout;
+        self.asked
+            .is_some_and(|asked| asked + patience <= now)
+            .then(|| format!("the server did not answer a SUBSCRIBE for {patience:?}"))
     }
 
     fn ping(&mut self, now: Instant) {
         wire::put(&Packet::PingReq(PingReq), &mut self.outbound);
         self.pinged.get_or_insert(now);
+        self.pings = self.pings.saturating_add(1);
     }
 
     /// How long a PINGREQ may have no answer.
@@ -422,6 +452,11 @@ impl Connection {
     /// `Ready` when something is due. The timer is only ever set to an earlier time: what is due
     /// moves on with every packet, and one that fires too early costs less than so many settings.
     fn poll_timer(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+        if let Some(Doubt::Looking(looking)) = &mut self.doubt {
+            return looking.as_mut().poll(cx).map(|()| {
+                self.doubt = Some(Doubt::Looked);
+            });
+        }
         let next = self.next_due();
         if next <= now {
             return Poll::Ready(());
