@@ -47,17 +47,17 @@ async fn record(
     let device = topic.level(1).unwrap_or("?");
     let celsius = reading.celsius;
     if celsius > 200.0 {
-        log.tell(device, &format!("attempt {attempt}: {celsius} C cannot be"));
+        tell(device, &format!("attempt {attempt}: {celsius} C cannot be"));
         return Outcome::retry();
     }
     if reading.is_early && attempt.is_first() {
-        log.tell(
+        tell(
             device,
             "the clock of the device is ahead, once more in 200 ms",
         );
         return Outcome::retry_after(Duration::from_millis(200));
     }
-    log.tell(device, &format!("attempt {attempt}: {celsius} C"));
+    tell(device, &format!("attempt {attempt}: {celsius} C"));
     log.end(device, "recorded");
     Outcome::ack()
 }
@@ -70,8 +70,12 @@ async fn file(payload: Bytes, letter: DeadLetter, log: State<Arc<Log>>) {
         .address()
         .and_then(|address| address.split('/').nth(1))
         .unwrap_or("?");
-    log.tell(device, &format!("filed, {length} bytes: {letter}"));
+    tell(device, &format!("filed, {length} bytes: {letter}"));
     log.end(device, "filed");
+}
+
+fn tell(device: &str, what: &str) {
+    println!("{device:>9}  {what}");
 }
 
 #[derive(Deserialize)]
@@ -133,10 +137,6 @@ struct Log {
 }
 
 impl Log {
-    fn tell(&self, device: &str, what: &str) {
-        println!("{device:>9}  {what}");
-    }
-
     fn end(&self, device: &str, how: &'static str) {
         self.with(|ends| ends.entry(device.to_owned()).or_default().push(how));
         self.changed.notify_one();

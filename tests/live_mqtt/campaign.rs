@@ -218,8 +218,9 @@ async fn service() {
     let broker = Mqtt::new(&child::argument("URL")).expect("it is the URL of the server");
     let app = Script::app(child::argument("NAME"), [script]).broker(broker);
     let running = app.start().await.expect("it starts");
+    let term = crate::termination();
     child::say("ready");
-    crate::terminated().await;
+    term.await;
     running.stop().await.expect("it stops in order");
 }
 

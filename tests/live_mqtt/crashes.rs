@@ -83,8 +83,9 @@ async fn service() {
     let broker = Mqtt::new(&child::argument("URL")).expect("it is the URL of the server");
     let running = Script::app("shop", [script]).broker(broker).start().await;
     let running = running.expect("it starts");
+    let term = crate::termination();
     child::say("ready");
-    crate::terminated().await;
+    term.await;
     running.stop().await.ok();
 }
 

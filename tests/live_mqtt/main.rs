@@ -2,6 +2,7 @@
 // needs: mosquitto
 
 mod campaign;
+mod cases;
 mod conformance;
 mod crashes;
 mod limits;
@@ -25,6 +26,14 @@ async fn a_while(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "some tests say how long a thing may take"
+)]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
 /// Wait until something holds; fails the test when it takes too long.
 async fn until(what: &str, holds: impl Fn() -> bool) {
     until_in(PATIENCE, what, holds).await;
@@ -40,9 +49,23 @@ async fn until_in(patience: Duration, what: &str, holds: impl Fn() -> bool) {
     assert!(waited.is_ok(), "it did not come to pass in time: {what}");
 }
 
-/// In a scenario: wait for TERM.
-async fn terminated() {
+/// In a scenario: TERM, from now on.
+fn termination() -> impl Future<Output = ()> {
     use tokio::signal::unix::SignalKind;
-    let mut signals = tokio::signal::unix::signal(SignalKind::terminate()).expect("it can be had");
-    signals.recv().await;
+    let signals = tokio::signal::unix::signal(SignalKind::terminate());
+    let mut signals = signals.expect("a process may listen to its signals");
+    async move {
+        signals.recv().await;
+    }
+}
+
+/// A task beside the test.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "each test awaits it, or ends with it"
+)]
+fn task<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(future)
 }

@@ -114,18 +114,18 @@ fn member(name: &'static str, served: &Arc<Mutex<Vec<(&'static str, String)>>>) 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_shares_its_work_and_a_member_that_stops_strands_nothing() {
     const MESSAGES: usize = 1_000;
-    let server = Mosquitto::with(Config::new().forgetful()).await;
+    let broker = Mosquitto::with(Config::new().forgetful()).await;
     let served = Arc::new(Mutex::new(Vec::new()));
     let alarms = Starts::new();
     let alarm = Script::filter("alarm/#").named("alarm").with(|options| {
         options.retry_topic = Some("alarm/retry");
     });
     let alarm = alarms.answer(alarm, |_| Outcome::Ack);
-    let one = app("one", &server, [member("one", &served), alarm]);
+    let one = app("one", &broker, [member("one", &served), alarm]);
     let one = one.start().await.expect("it starts");
-    let other = app("other", &server, [member("other", &served)]);
+    let other = app("other", &broker, [member("other", &served)]);
     let other = other.start().await.expect("it starts");
-    let mut device = client(&server, "device").await;
+    let mut device = client(&broker, "device").await;
     device.publish(message("alarm", "fire")).await;
     for number in 0..MESSAGES {
         device
@@ -160,7 +160,7 @@ async fn a_group_shares_its_work_and_a_member_that_stops_strands_nothing() {
     );
     assert_eq!(alarms.count(), 1);
     // Its session is over: it would get a share of what comes else.
-    let log = server.log().text();
+    let log = broker.log().text();
     assert!(log.contains("Received UNSUBSCRIBE from one-"), "{log}");
     other.stop().await.expect("it stops in order");
 }
@@ -365,8 +365,9 @@ async fn mortal() {
         .start()
         .await
         .expect("it starts");
+    let term = crate::termination();
     child::say("ready");
-    crate::terminated().await;
+    term.await;
     running.stop().await.expect("it stops in order");
 }
 

@@ -1,9 +1,13 @@
-//! What no honest server sends: never a panic, never a spin, one clear error, and the next connection works.
+//! A server that breaks the rules, by mistake or on purpose: one clear error, no panic, no spin, and
+//! what comes after it is handled.
 
 use std::time::Duration;
 
 use ruststream::Outcome;
-use support::mqtt::Connection;
+use ruststream::broker::mqtt::Mqtt;
+use ruststream::stats::Health;
+use ruststream::testing::Script;
+use support::Starts;
 use support::mqtt::Peer;
 use support::mqtt::packet::Ack;
 use support::mqtt::packet::Answers;
@@ -11,293 +15,332 @@ use support::mqtt::packet::ConnAck;
 use support::mqtt::packet::Packet;
 use support::mqtt::packet::Property;
 use support::mqtt::packet::Publish;
+use support::mqtt::packet::Subscribe;
 
-use crate::log::Log;
-use crate::rig::Inbox;
-use crate::rig::MOMENT;
-use crate::rig::broker;
-use crate::rig::down;
-use crate::rig::fulfil;
-use crate::rig::refused;
-use crate::rig::serve;
-use crate::rig::shop;
-use crate::rig::until;
-use crate::rig::up;
+use crate::Wire;
+use crate::jobs;
+use crate::message;
+use crate::until;
 
-fn publish(id: u16, text: &str) -> Packet {
-    Packet::Publish(Publish::new("orders", text.to_owned()).at(1, id))
-}
-
-/// The next connection, which is subscribed and delivers.
-async fn works(peer: &Peer, inbox: &mut Inbox) -> Connection {
-    let (_, mut connection) = peer.session(ConnAck::default()).await;
-    connection.grant().await;
-    connection.send(publish(1, "works")).await;
-    assert_eq!(connection.expect_puback().await, Ack::of(1));
-    assert_eq!(inbox.next().await, "works");
-    connection
+/// Bytes that end a connection, and a word of the reason.
+fn offences() -> Vec<(&'static str, Vec<u8>)> {
+    let raw = |bytes: &[u8]| bytes.to_vec();
+    let packet = |packet: Packet| packet.encode().to_vec();
+    let alias = |alias: u16, topic: &str| {
+        packet(Packet::Publish(
+            Publish::new(topic, "x")
+                .at(1, 1)
+                .with(Property::TopicAlias(alias)),
+        ))
+    };
+    vec![
+        ("packet", raw(&[0x00, 0x00])),
+        ("packet", raw(&[0xF0, 0x02, 0x00, 0x00])),
+        ("ength", raw(&[0x30, 0xFF, 0xFF, 0xFF, 0xFF, 0x01])),
+        ("packet", raw(&[0x30, 0x00])),
+        ("packet", raw(&[0x32, 0x03, 0x00, 0x01, b'a'])),
+        // A topic longer than its packet.
+        ("packet", raw(&[0x30, 0x05, 0x00, 0x20, b'a', 0x00, b'x'])),
+        ("UTF-8", raw(&[0x30, 0x05, 0x00, 0x01, 0xFF, 0x00, b'x'])),
+        // Properties that end after, and before, where they say.
+        (
+            "end where they say",
+            raw(&[
+                0x30, 0x0A, 0x00, 0x01, b'a', 0x03, 0x01, 0x01, 0x01, 0x00, b'x', b'y',
+            ]),
+        ),
+        (
+            "packet",
+            raw(&[0x30, 0x06, 0x00, 0x01, b'a', 0x7F, 0x01, 0x01]),
+        ),
+        (
+            "wildcard",
+            packet(Packet::Publish(Publish::new("jobs/#", "x").at(1, 1))),
+        ),
+        (
+            "packet",
+            raw(&[
+                0x32, 0x09, 0x00, 0x04, b'j', b'o', b'b', b's', 0x00, 0x00, 0x00,
+            ]),
+        ),
+        (
+            "packet",
+            raw(&[
+                0x36, 0x09, 0x00, 0x04, b'j', b'o', b'b', b's', 0x00, 0x01, 0x00,
+            ]),
+        ),
+        ("alias", alias(0, "jobs")),
+        ("alias", alias(9, "")),
+        ("alias", alias(65, "jobs")),
+        (
+            "topic",
+            packet(Packet::Publish(Publish::new("", "x").at(1, 1))),
+        ),
+        ("not sent", packet(Packet::PubAck(Ack::of(77)))),
+        (
+            "second CONNACK",
+            packet(Packet::ConnAck(ConnAck::default())),
+        ),
+        ("clients send", packet(Packet::PingReq)),
+        (
+            "clients send",
+            packet(Packet::Subscribe(Subscribe {
+                id: 1,
+                filters: vec![support::mqtt::packet::Filter::new("a", 1)],
+                ..Subscribe::default()
+            })),
+        ),
+    ]
 }
 
 #[tokio::test]
-async fn what_cannot_be_right_ends_the_connection_with_its_code_and_the_next_one_works() {
-    let big = |byte: u8| vec![byte, 0xFF, 0xFF, 0xFF, 0xFF];
-    #[rustfmt::skip]
-    let rows: Vec<(&str, Vec<u8>, u8)> = vec![
-        ("a length of five bytes",        big(0x30), 0x81),
-        ("type 0",                        vec![0x00, 0x00], 0x81),
-        ("a PUBLISH without a topic's length", vec![0x30, 0x01, 0x00], 0x81),
-        ("a topic longer than the packet", vec![0x30, 0x05, 0x00, 0x20, b'a', b'b', 0x00], 0x81),
-        ("a topic that is no UTF-8",      vec![0x30, 0x05, 0x00, 0x02, 0xC3, 0x28, 0x00], 0x81),
-        ("QoS 3",                         vec![0x36, 0x07, 0x00, 0x02, b'a', b'b', 0x00, 0x01, 0x00], 0x81),
-        ("packet id 0",                   vec![0x32, 0x07, 0x00, 0x02, b'a', b'b', 0x00, 0x00, 0x00], 0x81),
-        ("properties beyond the end",     vec![0x30, 0x06, 0x00, 0x02, b'a', b'b', 0x20, 0x01], 0x81),
-        ("properties that end elsewhere", vec![0x30, 0x08, 0x00, 0x02, b'a', b'b', 0x01, 0x01, 0x01, b'x'], 0x81),
-        ("an unknown property",           vec![0x30, 0x07, 0x00, 0x02, b'a', b'b', 0x02, 0x7F, 0x00], 0x81),
-        ("a topic with a wildcard",       Packet::Publish(Publish::new("orders/+", "x")).encode().to_vec(), 0x81),
-        ("a topic with a NUL",            Packet::Publish(Publish::new("or\0ders", "x")).encode().to_vec(), 0x81),
-        ("neither topic nor alias",       Packet::Publish(Publish::new("", "x")).encode().to_vec(), 0x82),
-        ("alias 0",                       Packet::Publish(Publish::new("orders", "x").with(Property::TopicAlias(0))).encode().to_vec(), 0x94),
-        ("an unexplained alias",          Packet::Publish(Publish::new("", "x").with(Property::TopicAlias(3))).encode().to_vec(), 0x82),
-        ("an alias above the maximum",    Packet::Publish(Publish::new("orders", "x").with(Property::TopicAlias(65))).encode().to_vec(), 0x94),
-        ("a PUBACK of nothing",           Packet::PubAck(Ack::of(77)).encode().to_vec(), 0x82),
-        ("a second CONNACK",              Packet::ConnAck(ConnAck::default()).encode().to_vec(), 0x82),
-        ("a CONNECT",                     Packet::Connect(support::mqtt::packet::Connect::new("x")).encode().to_vec(), 0x82),
-        ("a PINGREQ",                     Packet::PingReq.encode().to_vec(), 0x82),
-        ("a SUBSCRIBE",                   Packet::Subscribe(support::mqtt::packet::Subscribe { id: 1, filters: vec![support::mqtt::packet::Filter::new("a", 1)], ..Default::default() }).encode().to_vec(), 0x82),
-        ("an AUTH",                       Packet::Auth(support::mqtt::packet::Reason::new(0x18)).encode().to_vec(), 0x82),
-        ("a packet that is too large",    vec![0x30, 0x80, 0x80, 0x80, 0x01], 0x95),
-    ];
-    for (what, bytes, code) in rows {
-        let log = Log::capture();
-        let peer = Peer::bind().await;
-        let (script, mut inbox) = Inbox::acking(fulfil());
-        let mut served = serve(&peer, shop(broker(&peer), [script])).await;
-        served.connection.send_raw(&bytes).await;
-        let said = served.connection.rest().await;
-        let [Packet::Disconnect(goodbye)] = &said[..] else {
-            panic!("{what}: {said:?}");
+async fn every_offence_ends_the_connection_with_a_reason_and_the_next_one_serves() {
+    for (words, bytes) in offences() {
+        let starts = Starts::new();
+        let mut wire = Wire::of(starts.answer(jobs(), |_| Outcome::Ack)).await;
+        wire.reader.send_raw(&bytes).await;
+        let said = wire.reader.rest().await;
+        let Some(Packet::Disconnect(reason)) = said.last() else {
+            panic!("{bytes:02x?}: the server is told why: {said:?}");
         };
-        let is_same = goodbye.code == code
-            // Malformed or a protocol error: section 4.13 leaves it to us.
-            || (matches!(code, 0x81 | 0x82) && matches!(goodbye.code, 0x81 | 0x82));
-        assert!(is_same, "{what}: {goodbye:?}");
-        let reason = down(&served.app, "fulfil").await;
-        assert!(!reason.is_empty());
-        assert!(
-            log.warnings("") <= 2,
-            "{what}: {:#?}",
-            log.from(tracing::Level::WARN)
-        );
-        drop(served.connection);
-        works(&peer, &mut inbox).await;
-        up(&served.app, "fulfil").await;
+        assert!(reason.code >= 0x80, "{bytes:02x?}: {reason:?}");
+        until("it says why", || match &wire.running.health()["work"] {
+            Health::Down { reason } => reason.contains(words),
+            _ => false,
+        })
+        .await;
+        let (_, mut reader) = wire.peer.session(ConnAck::default()).await;
+        reader.grant().await;
+        reader.send(message(1, 1, "after")).await;
+        assert_eq!(reader.expect_puback().await, Ack::of(1));
+        assert_eq!(starts.payloads(), ["after"], "{bytes:02x?}");
     }
-}
-
-#[tokio::test]
-async fn what_answers_nothing_and_harms_nothing_is_passed_over() {
-    let peer = Peer::bind().await;
-    let (script, mut inbox) = Inbox::acking(fulfil());
-    let mut served = serve(&peer, shop(broker(&peer), [script])).await;
-    let connection = &mut served.connection;
-    for packet in [
-        Packet::PubComp(Ack::of(5)),
-        Packet::SubAck(Answers::new(999, [0])),
-        Packet::UnsubAck(Answers::new(999, [0])),
-        Packet::PingResp,
-    ] {
-        connection.send(packet).await;
-    }
-    connection.send(publish(1, "a")).await;
-    assert_eq!(connection.expect_puback().await, Ack::of(1));
-    assert_eq!(inbox.next().await, "a");
-}
-
-// case: D10
-#[tokio::test]
-async fn a_pubrel_of_an_earlier_process_is_answered_each_time() {
-    let peer = Peer::bind().await;
-    let (script, mut inbox) = Inbox::acking(fulfil());
-    let mut served = serve(&peer, shop(broker(&peer), [script])).await;
-    for _ in 0..3 {
-        served.connection.send(Packet::PubRel(Ack::of(42))).await;
-        let completed = served.connection.expect_pubcomp().await;
-        // Unknown is said by 0x92, or not at all.
-        assert_eq!(completed.id, 42);
-        assert!(matches!(completed.code, 0 | 0x92), "{completed:?}");
-    }
-    served.connection.send(publish(1, "a")).await;
-    assert_eq!(served.connection.expect_puback().await, Ack::of(1));
-    assert_eq!(inbox.next().await, "a");
 }
 
 // case: F15
 #[tokio::test]
-async fn a_server_that_ignores_the_packet_limit_is_told_and_does_not_make_a_storm() {
-    let log = Log::capture();
-    let peer = Peer::bind().await;
-    let (script, mut inbox) = Inbox::acking(fulfil());
-    let broker = broker(&peer).with_max_packet_size(10_240);
-    let mut served = serve(&peer, shop(broker, [script])).await;
-    let large = "x".repeat(20_000);
-    for _ in 0..2 {
-        served.connection.send(publish(1, &large)).await;
-        assert_eq!(served.connection.expect_disconnect().await.code, 0x95);
-        served.connection.expect_close().await;
-        let reason = down(&served.app, "fulfil").await;
-        // Beside the payload: the topic and its length, the packet id, and no properties.
-        assert!(reason.contains("20011 bytes"), "{reason}");
-        assert!(
-            reason.contains("10240") && reason.contains("`max_packet_size`"),
-            "{reason}"
-        );
-        let begun = crate::rig::now();
-        served.connection = peer.session(ConnAck::default()).await.1;
-        assert!(
-            begun.elapsed() >= Duration::from_millis(50),
-            "{:?}",
-            begun.elapsed()
-        );
-        served.connection.grant().await;
-    }
-    assert_eq!(log.warnings("message=not connected"), 1);
-    served.connection.send(publish(2, "small")).await;
-    assert_eq!(served.connection.expect_puback().await, Ack::of(2));
-    assert_eq!(inbox.next().await, "small");
+async fn a_server_that_ignores_the_longest_packet_is_told_so_with_the_setting() {
+    let script = Starts::new().answer(jobs(), |_| Outcome::Ack);
+    let mut wire = Wire::with(script, "?max_packet_size=1024").await;
+    wire.reader.send(message(1, 1, &"x".repeat(5_000))).await;
+    let end = wire.reader.expect_disconnect().await;
+    assert_eq!(end.code, 0x95);
+    until("it says why", || match &wire.running.health()["work"] {
+        Health::Down { reason } => reason.contains("max_packet_size") && reason.contains("5009"),
+        _ => false,
+    })
+    .await;
+}
+
+// case: D10
+#[tokio::test]
+async fn a_pubrel_for_an_unknown_id_is_completed() {
+    let mut wire = Wire::of(Starts::new().answer(jobs(), |_| Outcome::Ack)).await;
+    wire.reader.send(Packet::PubRel(Ack::of(321))).await;
+    assert_eq!(wire.reader.expect_pubcomp().await, Ack::of(321));
+    wire.reader.send(message(1, 1, "a")).await;
+    wire.reader.expect_puback().await;
 }
 
 #[tokio::test]
-async fn a_suback_with_too_few_codes_is_asked_again() {
-    let peer = Peer::bind().await;
-    let play = async {
-        let (_, mut connection) = peer.session(ConnAck::default()).await;
-        let subscribe = connection.expect_subscribe().await;
-        let answers = Answers::new(subscribe.id, []);
-        connection.send(Packet::SubAck(answers)).await;
-        connection
+async fn acknowledgements_nobody_waits_for_and_answers_nobody_asked_for_are_ignored() {
+    let mut wire = Wire::of(Starts::new().answer(jobs(), |_| Outcome::Ack)).await;
+    wire.reader.send(Packet::PubComp(Ack::of(5))).await;
+    wire.reader
+        .send(Packet::SubAck(Answers::new(500, vec![1])))
+        .await;
+    wire.reader
+        .send(Packet::UnsubAck(Answers::new(500, vec![0])))
+        .await;
+    wire.reader.send(Packet::PingResp).await;
+    wire.reader.send(message(1, 1, "a")).await;
+    wire.reader.expect_puback().await;
+}
+
+#[tokio::test]
+async fn a_topic_alias_stands_for_its_topic_until_the_connection_ends() {
+    let starts = Starts::new();
+    let mut wire = Wire::of(starts.answer(jobs(), |_| Outcome::Ack)).await;
+    let aliased = |topic: &str, id: u16| {
+        Packet::Publish(
+            Publish::new(topic, "x")
+                .at(1, id)
+                .with(Property::TopicAlias(3)),
+        )
     };
-    let (app, mut connection) = tokio::join!(shop(broker(&peer), [fulfil()]).start(), play);
-    let app = app.unwrap();
-    down(&app, "fulfil").await;
-    // On this connection, or on the next.
-    let again = tokio::time::timeout(support::PATIENCE, connection.next())
-        .await
-        .unwrap();
-    if let Some(Packet::Subscribe(subscribe)) = again {
-        let answers = Answers::new(subscribe.id, [1]);
-        connection.send(Packet::SubAck(answers)).await;
-    } else {
-        connection = peer.session(ConnAck::default()).await.1;
-        connection.grant().await;
-    }
-    up(&app, "fulfil").await;
+    wire.reader.send(aliased("jobs", 1)).await;
+    wire.reader.send(aliased("", 2)).await;
+    assert_eq!(wire.reader.expect_puback().await, Ack::of(1));
+    assert_eq!(wire.reader.expect_puback().await, Ack::of(2));
+    drop(wire.reader);
+    let (_, mut reader) = wire.peer.session(ConnAck::default()).await;
+    reader.grant().await;
+    reader.send(aliased("", 1)).await;
+    reader.expect_disconnect().await;
+    assert_eq!(starts.count(), 2);
 }
 
 #[tokio::test]
-async fn what_is_no_connack_ends_the_run_in_words() {
-    #[rustfmt::skip]
-    let rows: &[(&str, &[u8], &str)] = &[
-        ("MQTT 3.1.1", &[0x20, 0x02, 0x00, 0x01], "does not speak MQTT 5"),
-        ("HTTP", b"HTTP/1.1 400 Bad Request\r\n\r\n", "is it an MQTT server?"),
-        ("AMQP", b"AMQP\x00\x00\x09\x01", "is it an MQTT server?"),
-        ("TLS", &[0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46], "use `mqtts://`"),
-        ("another packet", &[0xD0, 0x00], "something else than a CONNACK"),
-    ];
-    for (what, bytes, said) in rows {
-        let peer = Peer::bind().await;
-        let play = async {
-            let mut connection = peer.accept().await;
-            connection.expect_connect().await;
-            connection.send_raw(bytes).await;
-            connection
-        };
-        let (error, mut connection) = refused(shop(broker(&peer), [fulfil()]), play).await;
-        for part in ["fulfil", &peer.port().to_string(), said] {
-            assert!(error.contains(part), "{what} {part}: {error}");
-        }
-        connection.expect_close().await;
-        peer.expect_nobody(MOMENT).await;
+async fn bytes_may_come_one_by_one_or_ten_thousand_packets_at_once() {
+    let starts = Starts::new();
+    let script = starts.answer(jobs(), |_| Outcome::Ack);
+    let mut wire = Wire::of(script.with(|options| options.prefetch = Some(20_000))).await;
+    for byte in message(1, 1, "slow").encode() {
+        wire.reader.send_raw(&[byte]).await;
+        tokio::task::yield_now().await;
     }
+    wire.reader.expect_puback().await;
+    let mut bytes = Vec::new();
+    for id in 1..=10_000 {
+        bytes.extend_from_slice(&message(1, id, "fast").encode());
+    }
+    let (_, ()) = tokio::join!(wire.reader.try_send_raw(&bytes), async {});
+    for id in 1..=10_000 {
+        assert_eq!(wire.reader.expect_puback().await, Ack::of(id));
+    }
+    assert_eq!(starts.count(), 10_001);
+}
+
+// spec: C15
+// case: F14
+#[tokio::test]
+async fn a_server_that_sends_more_than_the_receive_maximum_is_held_and_then_left() {
+    let starts = Starts::new();
+    let script = starts.hang(jobs()).with(|options| {
+        options.prefetch = Some(4);
+        options.concurrency = Some(100);
+    });
+    let mut wire = Wire::of(script).await;
+    for id in 1..=20 {
+        wire.reader.send(message(1, id, &id.to_string())).await;
+    }
+    until("as many are at work as may be", || starts.count() == 4).await;
+    for id in 21..=40 {
+        wire.reader.send(message(1, id, &id.to_string())).await;
+    }
+    assert_eq!(wire.reader.expect_disconnect().await.code, 0x93);
+    assert_eq!(starts.count(), 4);
+}
+
+/// What a start says when the server answers the CONNECT so.
+async fn greeted_with(bytes: Option<&[u8]>) -> String {
+    let peer = Peer::bind().await;
+    let broker = Mqtt::new(&format!("{}?connect_timeout=500ms", peer.url())).expect("it is a URL");
+    let script = Starts::new().answer(jobs(), |_| Outcome::Ack);
+    let starting = crate::task(Script::app("shop", [script]).broker(broker).start());
+    let mut connection = peer.accept().await;
+    connection.expect_connect().await;
+    let held = match bytes {
+        Some([]) => {
+            drop(connection);
+            None
+        }
+        Some(bytes) => {
+            connection.send_raw(bytes).await;
+            Some(connection)
+        }
+        None => Some(connection),
+    };
+    let text = match starting.await.expect("it does not panic") {
+        Err(error) => error.to_string(),
+        Ok(running) => {
+            until("it says why", || {
+                matches!(running.health()["work"], Health::Down { .. })
+            })
+            .await;
+            format!("{:?}", running.health()["work"])
+        }
+    };
+    drop(held);
+    text
+}
+
+#[tokio::test]
+async fn whatever_answers_in_place_of_a_server_is_called_what_it_is() {
+    for (bytes, words) in [
+        (Some(&[0x20, 0x02, 0x00, 0x01][..]), "3.1.1"),
+        (
+            Some(&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..]),
+            "something else",
+        ),
+        (
+            Some(&[0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x28][..]),
+            "mqtts://",
+        ),
+        (Some(&[0xD0, 0x00][..]), "something else than a CONNACK"),
+        (Some(&[][..]), "without an answer"),
+        (None, "did not answer"),
+    ] {
+        let text = greeted_with(bytes).await;
+        assert!(text.contains(words), "{bytes:02x?}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_silent_is_asked_and_left() {
+    let script = Starts::new().answer(jobs(), |_| Outcome::Ack);
+    let mut wire = Wire::with(script, "?keep_alive=1s").await;
+    wire.reader.expect_nothing_but_a_ping().await;
+    assert_eq!(wire.reader.expect().await, Packet::PingReq);
+    // This one has no answer.
+    wire.reader.expect_close().await;
+    until("it says why", || match &wire.running.health()["work"] {
+        Health::Down { reason } => reason.contains("PINGREQ"),
+        _ => false,
+    })
+    .await;
 }
 
 // spec: C14
 #[tokio::test]
-async fn a_server_that_closes_or_is_silent_after_the_connect_is_tried_again() {
+async fn a_subscription_without_an_answer_is_not_waited_for_for_ever() {
     let peer = Peer::bind().await;
-    let broker = broker(&peer).with_connect_timeout(Duration::from_millis(300));
-    let play = async {
-        peer.accept().await.expect_connect().await;
-    };
-    let (app, ()) = tokio::join!(shop(broker, [fulfil()]).start(), play);
-    let app = app.unwrap();
-    let reason = down(&app, "fulfil").await;
-    assert!(
-        reason.contains("without an answer to the CONNECT"),
-        "{reason}"
-    );
-    let mut silent = peer.accept().await;
-    silent.expect_connect().await;
-    silent.expect_close().await;
-    until(|| match app.health().get("fulfil") {
-        Some(ruststream::stats::Health::Down { reason }) => {
-            reason.contains("did not answer the CONNECT").then_some(())
-        }
-        _ => None,
+    let broker = Mqtt::new(&format!("{}?connect_timeout=300ms", peer.url())).expect("it is a URL");
+    let script = Starts::new().answer(jobs(), |_| Outcome::Ack);
+    let starting = crate::task(Script::app("shop", [script]).broker(broker).start());
+    let (_, mut reader) = peer.session(ConnAck::default()).await;
+    reader.expect_subscribe().await;
+    reader.expect_close().await;
+    let running = starting
+        .await
+        .expect("it does not panic")
+        .expect("it goes on");
+    until("it says why", || match &running.health()["work"] {
+        Health::Down { reason } => reason.contains("SUBSCRIBE"),
+        _ => false,
     })
     .await;
-    let (_, mut connection) = peer.session(ConnAck::default()).await;
-    connection.grant().await;
-    up(&app, "fulfil").await;
 }
 
+// case: F02
 #[tokio::test]
-async fn packets_byte_by_byte_and_thousands_at_once_are_read_all_the_same() {
-    const MANY: u16 = 10_000;
+async fn a_port_where_nobody_listens_is_tried_less_and_less() {
     let peer = Peer::bind().await;
-    let script = fulfil().with(|options| options.prefetch = Some(u32::from(MANY)));
-    let (script, mut inbox) = Inbox::acking(script);
-    let mut served = serve(&peer, shop(broker(&peer), [script])).await;
-    let connection = &mut served.connection;
-    for byte in &publish(1, "slow").encode()[..] {
-        connection.send_raw(&[*byte]).await;
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(inbox.next().await, "slow");
-    assert_eq!(connection.expect_puback().await, Ack::of(1));
-    let flood: Vec<u8> = (1..=MANY)
-        .flat_map(|id| publish(id, &id.to_string()).encode())
-        .collect();
-    connection.send_raw(&flood).await;
-    for id in 1..=MANY {
-        assert_eq!(connection.expect_puback().await, Ack::of(id));
-        assert_eq!(inbox.next().await, id.to_string());
-    }
-}
-
-#[tokio::test]
-async fn more_than_the_receive_maximum_is_borne_for_a_while_and_then_ends_the_connection() {
-    const WINDOW: u16 = 10;
-    const BORNE: u16 = 2 * WINDOW + 16;
-    let peer = Peer::bind().await;
-    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
-    let script = fulfil()
-        .with(|options| {
-            options.prefetch = Some(u32::from(WINDOW));
-            options.concurrency = Some(1);
-        })
-        .runs(move |payload: bytes::Bytes| {
-            started.send(payload).ok();
-            std::future::pending::<Outcome>()
-        });
-    let mut served = serve(&peer, shop(broker(&peer), [script])).await;
-    for id in 1..=BORNE {
-        served.connection.send(publish(id, "a")).await;
-    }
-    starts.recv().await.unwrap();
-    served.connection.expect_silence(MOMENT).await;
-    served.connection.send(publish(BORNE + 1, "a")).await;
-    assert_eq!(served.connection.expect_disconnect().await.code, 0x93);
-    served.connection.expect_close().await;
-    let reason = down(&served.app, "fulfil").await;
-    assert!(reason.contains("receive maximum"), "{reason}");
+    let (url, port) = (peer.url(), peer.port());
+    drop(peer);
+    let script = Starts::new().answer(jobs(), |_| Outcome::Ack);
+    let broker = Mqtt::new(&url).expect("it is a URL");
+    let running = Script::app("shop", [script]).broker(broker).start().await;
+    let running = running.expect("a server that is away is no error");
+    until("it says why", || match &running.health()["work"] {
+        Health::Down { reason } => reason.contains("refuses connections"),
+        _ => false,
+    })
+    .await;
+    // It comes by itself once somebody listens.
+    let peer = Peer::bind_to(port).await;
+    let (_, mut reader) = peer.session(ConnAck::default()).await;
+    reader.grant().await;
+    until("it receives", || running.health()["work"] == Health::Up).await;
+    drop(running);
+    let unknown = Mqtt::new("mqtt://nonexistent.invalid").expect("it is a URL");
+    let script = Starts::new().answer(jobs(), |_| Outcome::Ack);
+    let starting = Script::app("shop", [script]).broker(unknown).start();
+    let running = tokio::time::timeout(Duration::from_secs(12), starting).await;
+    let running = running.expect("it does not hang").expect("it may heal");
+    until("it says why", || match &running.health()["work"] {
+        Health::Down { reason } => reason.contains("does not resolve"),
+        _ => false,
+    })
+    .await;
 }

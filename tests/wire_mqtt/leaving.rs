@@ -153,7 +153,8 @@ async fn a_subscription_with_no_local_is_on_the_connection_that_is_published_on(
     let mut served = serve(&peer, shop(broker(&peer), [script])).await;
     assert!(served.connect.client_id.ends_with("-publisher"));
     assert!(served.subscribe.filters[0].no_local);
-    let sent = served.app.publisher().publish("bills", Message::new("b"));
+    let publisher = served.app.publisher();
+    let bill = publisher.publish("bills", Message::new("b"));
     let play = async {
         let publish = served.connection.expect_publish().await;
         served
@@ -162,9 +163,9 @@ async fn a_subscription_with_no_local_is_on_the_connection_that_is_published_on(
             .await;
         publish
     };
-    let (sent, publish) = tokio::join!(sent, play);
-    sent.unwrap();
-    assert_eq!((publish.topic.as_str(), publish.qos), ("bills", 1));
+    let (confirmed, sent) = tokio::join!(bill, play);
+    confirmed.unwrap();
+    assert_eq!((sent.topic.as_str(), sent.qos), ("bills", 1));
     let message = Publish::new("orders", "a").at(1, 1);
     served.connection.send(Packet::Publish(message)).await;
     assert_eq!(served.connection.expect_puback().await, Ack::of(1));
@@ -183,8 +184,8 @@ async fn what_has_no_answer_is_sent_again_when_its_session_resumes_and_only_then
     let second = publisher.publish("bills", Message::new("published"));
     let connection = &mut served.connection;
     let released = connection.expect_publish().await;
-    let unanswered = connection.expect_publish().await;
-    assert!(!released.dup && !unanswered.dup);
+    let open = connection.expect_publish().await;
+    assert!(!released.dup && !open.dup);
     let id = released.id.unwrap();
     connection.send(Packet::PubRec(Ack::of(id))).await;
     assert_eq!(connection.expect_pubrel().await, Ack::of(id));
@@ -199,7 +200,7 @@ async fn what_has_no_answer_is_sent_again_when_its_session_resumes_and_only_then
     };
     let (_, mut connection) = peer.session(present).await;
     assert_eq!(connection.expect_pubrel().await, Ack::of(id));
-    assert_eq!(connection.expect_publish().await, unanswered.again());
+    assert_eq!(connection.expect_publish().await, open.clone().again());
     connection.grant().await;
     connection.send(Packet::PubComp(Ack::of(id))).await;
     up(&served.app, "fulfil").await;

@@ -5,10 +5,13 @@ mod copies;
 mod hostile;
 mod leaving;
 mod log;
+mod publishing;
 mod rig;
 mod server;
 mod sessions;
 mod settlement;
+mod starting;
+mod strangers;
 
 use std::time::Duration;
 
@@ -55,7 +58,7 @@ impl Wire {
     }
 
     async fn start(peer: Peer, app: App) -> Self {
-        let starting = tokio::spawn(app.drain(Duration::from_secs(5)).start());
+        let starting = task(app.drain(Duration::from_secs(5)).start());
         let (connect, mut reader) = peer.session(ConnAck::default()).await;
         let subscribe = reader.grant().await;
         let running = starting.await.expect("it does not panic");
@@ -83,7 +86,7 @@ impl Wire {
             peer,
             ..
         } = self;
-        let stopping = tokio::spawn(running.stop());
+        let stopping = task(running.stop());
         let mut said = Vec::new();
         let reading = async {
             while let Some(packet) = reader.next().await {
@@ -154,4 +157,15 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
     };
     let waited = tokio::time::timeout(PATIENCE, waiting).await;
     assert!(waited.is_ok(), "it did not come to pass in time: {what}");
+}
+
+/// A task beside the test.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "each test awaits it, or ends with it"
+)]
+fn task<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(future)
 }

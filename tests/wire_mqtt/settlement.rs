@@ -351,7 +351,10 @@ async fn an_acknowledgement_that_is_late_does_not_reach_the_next_connection() {
     until("it is at work", || starts.count() == 1).await;
     drop(wire.reader);
     // The server has lost the session, and gives the packet id to another message.
-    let (_, mut reader) = wire.peer.session(Default::default()).await;
+    let (_, mut reader) = wire
+        .peer
+        .session(support::mqtt::packet::ConnAck::default())
+        .await;
     reader.grant().await;
     reader.send(message(1, 1, "m2")).await;
     until("the other is at work", || starts.count() == 2).await;

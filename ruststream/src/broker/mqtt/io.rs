@@ -113,7 +113,7 @@ impl Watched {
             for link in links {
                 link.speak_for_task();
                 // Often enough that a PINGREQ is never late.
-                pause = pause.min(link.settings.keep_alive / 8);
+                pause = pause.min(link.settings.keep_alive / 16);
             }
             thread::park_timeout(pause);
         }

@@ -161,9 +161,8 @@ impl Supervisor {
             Ok(connack) => connack?,
             Err(_) => {
                 return Err(BrokerError::transient(format!(
-                    "`{}` took the connection and did not answer the CONNECT for {} s: is it an MQTT server?",
-                    settings.endpoint.address(),
-                    limit.as_secs()
+                    "`{}` took the connection and did not answer the CONNECT for {limit:?}: is it an MQTT server?",
+                    settings.endpoint.address()
                 )));
             }
         };
@@ -201,16 +200,16 @@ impl Supervisor {
         wire::write(&self.greeting(), &mut out).map_err(|error| {
             BrokerError::permanent(format!("the CONNECT cannot be said: {error}"))
         })?;
-        let something_else = || {
-            BrokerError::permanent(format!(
-                "`{}` answered the CONNECT with something else than a CONNACK: is it an MQTT server?",
-                endpoint.address()
-            ))
-        };
         let unanswered = || {
             BrokerError::transient(format!(
                 "`{}` closed the connection without an answer to the CONNECT: does it speak MQTT 5, and is this not \
                  its encrypted port?",
+                endpoint.address()
+            ))
+        };
+        let stranger = || {
+            BrokerError::permanent(format!(
+                "`{}` answered the CONNECT with something else than a CONNACK: it is no MQTT server",
                 endpoint.address()
             ))
         };
@@ -236,11 +235,9 @@ impl Supervisor {
                     endpoint.address()
                 )));
             }
-            // Told before it is whole: other protocols begin with what would be a long packet.
-            if inbound.len() >= SHORTEST
-                && !matches!(inbound.first(), Some(&(CONNACK | DISCONNECT)))
-            {
-                return Err(something_else());
+            // What is no packet may look like the beginning of a long one.
+            if !wire::may_answer_connect(inbound) {
+                return Err(stranger());
             }
             match wire::read(inbound, self.link.settings.max_packet_size) {
                 Ok(Some(Packet::ConnAck(connack))) => return Ok(connack),
@@ -250,7 +247,7 @@ impl Supervisor {
                         &self.link.spec.client_id,
                     ));
                 }
-                Ok(Some(_)) => return Err(something_else()),
+                Ok(Some(_)) => return Err(stranger()),
                 Ok(None) => {}
                 Err(violation) => {
                     return Err(BrokerError::permanent(format!(
@@ -373,11 +370,6 @@ async fn closing(link: &Link) {
     .await;
 }
 
-/// How the packets begin that may answer a CONNECT (MQTT 5 section 2.1.2).
-const CONNACK: u8 = 0x20;
-const DISCONNECT: u8 = 0xE0;
-/// Bytes that tell a protocol.
-const SHORTEST: usize = 3;
 /// How long a message waits for a connection before it fails.
 const PATIENCE: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_secs(1);

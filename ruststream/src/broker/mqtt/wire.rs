@@ -99,6 +99,13 @@ pub(super) fn read(buffer: &mut BytesMut, longest: u32) -> Result<Option<Packet>
     }
 }
 
+/// Whether `bytes` may be the beginning of an answer to a CONNECT: CONNACK, DISCONNECT or AUTH.
+pub(super) fn may_answer_connect(bytes: &[u8]) -> bool {
+    bytes
+        .first()
+        .is_none_or(|first| matches!(first >> 4, 2 | 14 | 15))
+}
+
 /// Packets that the codec cannot read although they are in order, or reads too late to say what is
 /// wrong.
 fn odd(frame: &[u8]) -> Result<Option<Packet>, Violation> {
