@@ -50,8 +50,8 @@
 //! | `macros` (default) | `#[subscriber]`, `#[derive(Failure)]` |
 //! | `json` (default), `cbor`, `msgpack` | codecs |
 //! | `memory` (default) | the embedded broker |
-//! | `mqtt`, `rabbitmq` | the drivers for MQTT 5 and for RabbitMQ's AMQP 0-9-1 |
-//! | `rustls` | TLS for them |
+//! | `mqtt` | the driver for MQTT 5 |
+//! | `rustls` | TLS for it |
 //! | `websocket` | MQTT over websockets |
 //! | `testing` | `TestApp`, faults and observation on the embedded broker, the conformance suite |
 //! | `full` | all of them |
@@ -83,7 +83,7 @@ pub mod handler;
 pub mod headers;
 pub mod message;
 pub mod mount;
-#[cfg(any(feature = "mqtt", feature = "rabbitmq"))]
+#[cfg(feature = "mqtt")]
 mod net;
 mod outcome;
 pub mod policy;
@@ -130,7 +130,7 @@ pub use extract::Topic;
 pub use failure::Failure;
 pub use headers::HeaderValue;
 pub use message::Message;
-#[cfg(all(feature = "rustls", any(feature = "mqtt", feature = "rabbitmq")))]
+#[cfg(all(feature = "rustls", feature = "mqtt"))]
 #[cfg_attr(docsrs, doc(cfg(feature = "rustls")))]
 pub use net::Tls;
 pub use outcome::IntoOutcome;

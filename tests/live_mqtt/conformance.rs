@@ -42,6 +42,16 @@ impl MosquittoPeer {
         }
     }
 
+    /// Wait until the server's log is read up to now: it is written in order.
+    async fn read_log(&self) {
+        const SAID: &str = "Received PINGREQ from suite";
+        let mut publisher = self.publisher.lock().await;
+        let known = self.server.log().text().matches(SAID).count();
+        publisher.expect_nothing().await;
+        let read = self.server.log().count(SAID, known + 1).await;
+        read.expect("the server logs what it gets");
+    }
+
     /// Packet ids that the server sent to `client` and has no acknowledgement of.
     fn unacknowledged(&self, client: &str) -> usize {
         let (sent, acknowledged) = (
@@ -135,10 +145,11 @@ impl Peer for MosquittoPeer {
     }
 
     fn left<'a>(&'a self, _address: &'a str, mount: &'a str) -> BoxFuture<'a, usize> {
-        let left = self
-            .client_of(mount)
-            .map_or(0, |client| self.unacknowledged(&client));
-        Box::pin(std::future::ready(left))
+        Box::pin(async move {
+            self.read_log().await;
+            self.client_of(mount)
+                .map_or(0, |client| self.unacknowledged(&client))
+        })
     }
 
     fn cut<'a>(&'a self, _mount: &'a str) -> BoxFuture<'a, ()> {

@@ -39,6 +39,12 @@ fn message(topic: &str, text: &str) -> Publish {
     }
 }
 
+/// Publish to somebody who has subscribed.
+async fn publish(server: &Mosquitto, message: Publish) {
+    let ack = client(server, "device").await.publish(message).await;
+    assert_eq!(ack.code, 0, "somebody reads it: {}", server.log().text());
+}
+
 fn start(url: &str, what: &str) -> Process {
     child::scenario("crashes::service", &[("URL", url), ("WHAT", what)])
 }
@@ -96,10 +102,7 @@ async fn a_message_comes_again_whose_handler_was_killed() {
     let server = Mosquitto::start().await;
     let first = start(&server.url(), "hang");
     first.line_with("ready").await;
-    client(&server, "device")
-        .await
-        .publish(message("jobs", "a"))
-        .await;
+    publish(&server, message("jobs", "a")).await;
     first.line_with("started a attempt 1").await;
     first.kill().await;
 
@@ -115,10 +118,7 @@ async fn a_message_comes_again_whose_handler_was_killed() {
     // Acknowledged, it does not come a third time.
     let third = start(&server.url(), "ack");
     third.line_with("ready").await;
-    client(&server, "device")
-        .await
-        .publish(message("jobs", "b"))
-        .await;
+    publish(&server, message("jobs", "b")).await;
     third.line_with("started b").await;
     assert!(!third.lines().text().contains("started a"));
 }
@@ -132,10 +132,7 @@ async fn attempts_that_copies_carry_survive_a_kill() {
     dead.subscribe("jobs.dead", 1).await;
     let first = start(&server.url(), "hang at the second");
     first.line_with("ready").await;
-    client(&server, "device")
-        .await
-        .publish(message("jobs", "a"))
-        .await;
+    publish(&server, message("jobs", "a")).await;
     first.line_with("started a attempt 2").await;
     first.kill().await;
 
@@ -179,10 +176,7 @@ async fn a_held_retry_survives_a_kill() {
     let server = Mosquitto::start().await;
     let first = start(&server.url(), "hold");
     first.line_with("ready").await;
-    client(&server, "device")
-        .await
-        .publish(message("jobs", "waits"))
-        .await;
+    publish(&server, message("jobs", "waits")).await;
     first.line_with("started waits attempt 1").await;
     first.kill().await;
     assert!(!server.log().text().contains("Received PUBACK from shop-"));
@@ -199,10 +193,7 @@ async fn a_kill_between_the_copy_and_the_acknowledgement_doubles_the_message() {
     let first = start(&proxy.url(&server.url()), "retry");
     first.line_with("ready").await;
     // What the server says does not arrive any more: the copy is there, its confirmation is not.
-    client(&server, "device")
-        .await
-        .publish(message("jobs", "a"))
-        .await;
+    publish(&server, message("jobs", "a")).await;
     first.line_with("started a attempt 1").await;
     proxy.pause(Way::Down);
     server
@@ -291,10 +282,7 @@ async fn an_acknowledgement_does_not_cross_a_reconnect() {
         .start()
         .await
         .expect("it starts");
-    client(&server, "device")
-        .await
-        .publish(message("jobs", "m1"))
-        .await;
+    publish(&server, message("jobs", "m1")).await;
     until("m1 is at work", || starts.count() == 1).await;
 
     // The server forgets, so that the packet id of m1 is free for m2.
@@ -310,10 +298,7 @@ async fn an_acknowledgement_does_not_cross_a_reconnect() {
     log.with("Sending SUBACK to shop-")
         .await
         .expect("it subscribed again");
-    client(&server, "device")
-        .await
-        .publish(message("jobs", "m2"))
-        .await;
+    publish(&server, message("jobs", "m2")).await;
     until("m2 is at work", || starts.count() == 2).await;
     gate.send_replace(true);
     until("the late word is refused", || {
@@ -476,10 +461,7 @@ async fn a_server_that_goes_silent_is_noticed_and_found_again() {
     .await;
     server.resume();
     until("it is back", || running.health()["work"] == Health::Up).await;
-    client(&server, "device")
-        .await
-        .publish(message("jobs", "a"))
-        .await;
+    publish(&server, message("jobs", "a")).await;
     until("it is handled", || starts.count() == 1).await;
     running.stop().await.expect("it stops in order");
 }
@@ -570,10 +552,7 @@ async fn an_application_starts_while_its_server_is_away_and_finds_it_later() {
     .await;
     server.restart().await;
     until("it is found", || running.health()["work"] == Health::Up).await;
-    client(&server, "device")
-        .await
-        .publish(message("jobs", "a"))
-        .await;
+    publish(&server, message("jobs", "a")).await;
     until("it is handled", || starts.count() == 1).await;
     running.stop().await.expect("it stops in order");
     a_moment().await;

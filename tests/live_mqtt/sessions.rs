@@ -127,6 +127,7 @@ async fn a_group_shares_its_work_and_a_member_that_stops_strands_nothing() {
     let other = other.start().await.expect("it starts");
     let mut device = client(&broker, "device").await;
     device.publish(message("alarm", "fire")).await;
+    until("the alarm is heard", || alarms.count() == 1).await;
     for number in 0..MESSAGES {
         device
             .publish(message("plant/1/t", number.to_string()))

@@ -126,7 +126,7 @@ async fn a_server_that_ignores_the_longest_packet_is_told_so_with_the_setting() 
     let end = wire.reader.expect_disconnect().await;
     assert_eq!(end.code, 0x95);
     until("it says why", || match &wire.running.health()["work"] {
-        Health::Down { reason } => reason.contains("max_packet_size") && reason.contains("5009"),
+        Health::Down { reason } => reason.contains("max_packet_size") && reason.contains("5012"),
         _ => false,
     })
     .await;

@@ -110,7 +110,11 @@ impl Mosquitto {
 
     /// End it in good order.
     pub async fn stop(&self) {
-        self.process.term().await;
+        // It says that it runs a moment before it heeds a TERM, so one may be lost.
+        while self.process.runs() {
+            let ended = tokio::time::timeout(Duration::from_secs(2), self.process.term());
+            drop(ended.await);
+        }
     }
 
     /// End it as a crash would, though not between an acknowledgement and the save that follows it: it

@@ -51,6 +51,8 @@ pub(super) struct Connection {
     stream: Box<dyn Stream>,
     inbound: BytesMut,
     outbound: BytesMut,
+    /// The longest packet that the server takes.
+    longest_outbound: usize,
     /// Packets of one read, handled under one lock.
     packets: Vec<Packet>,
     keep_alive: Duration,
@@ -96,7 +98,9 @@ impl Connection {
         keep_alive: Duration,
     ) -> Self {
         let now = now();
+        let longest = link.lock().server.limits.packet_size;
         Self {
+            longest_outbound: usize::try_from(longest).unwrap_or(usize::MAX),
             link,
             stream,
             inbound,
@@ -398,6 +402,11 @@ impl Connection {
         reason_string: Option<String>,
         ends_session: bool,
     ) {
+        // A server is not to be sent more than it takes, for a reason least of all (MQTT 5 section
+        // 3.14.2.2.3).
+        let longest = self.longest_outbound;
+        let fits = |reason: &String| reason.len() + DISCONNECT_WITHOUT_REASON <= longest;
+        let reason_string = reason_string.filter(fits);
         let session_expiry_interval = ends_session.then_some(0);
         let properties =
             (ends_session || reason_string.is_some()).then_some(DisconnectProperties {
@@ -529,6 +538,8 @@ const STUCK_FOR: Duration = Duration::from_mins(1);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(10);
 /// How long each end may take to close.
 const LAST_WORD: Duration = Duration::from_millis(750);
+/// The bytes of a DISCONNECT beside its reason.
+const DISCONNECT_WITHOUT_REASON: usize = 24;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 

@@ -49,23 +49,30 @@ impl Violation {
 /// The bytes are not a packet that a server sends, or it is longer than `longest`. Nothing after it
 /// can be trusted.
 pub(super) fn read(buffer: &mut BytesMut, longest: u32) -> Result<Option<Packet>, Violation> {
+    // The codec measures what follows the fixed header, and a limit is of the whole packet (MQTT 5
+    // section 3.1.2.11.4).
     let frame_length = match check(buffer.iter(), Some(longest)) {
         Ok(header) => header.frame_length(),
-        Err(CodecError::InsufficientBytes(more)) => {
+        Err(CodecError::InsufficientBytes(more)) if buffer.len() + more <= longest as usize => {
             buffer.reserve(more.min(MOST_RESERVED));
             return Ok(None);
         }
-        Err(CodecError::PayloadSizeLimitExceeded { pkt_size, max }) => {
-            return Err(Violation {
-                code: DisconnectReasonCode::PacketTooLarge,
-                reason: format!(
-                    "the server sent a packet of {pkt_size} bytes, the limit that it was told is {max}: \
-                     raise `max_packet_size`"
-                ),
-            });
+        Err(CodecError::InsufficientBytes(more)) => buffer.len() + more,
+        Err(CodecError::PayloadSizeLimitExceeded { pkt_size, .. }) => {
+            let header = buffer.get(1..).and_then(varint);
+            pkt_size + 1 + header.map_or(1, |(_, length)| length)
         }
         Err(error) => return Err(Violation::malformed(error.to_string())),
     };
+    if frame_length > longest as usize {
+        return Err(Violation {
+            code: DisconnectReasonCode::PacketTooLarge,
+            reason: format!(
+                "the server sent a packet of {frame_length} bytes, the limit that it was told is {longest}: raise \
+                 `max_packet_size`"
+            ),
+        });
+    }
     let frame = &buffer[..frame_length];
     let shape = Shape::of(frame);
     if let Some(packet) = odd(frame)? {
