@@ -203,7 +203,7 @@ mod tests {
 
     // case: L01
     #[test]
-    fn no_error_shows_a_credential() {
+    fn nothing_shows_a_credential() {
         let urls = [
             "amqp://svc:p%40ss-W0rd@localhost:1",
             "amqps://svc:p%40ss-W0rd@localhost:1",
@@ -218,9 +218,13 @@ mod tests {
             "svc:p%40ss-W0rd@localhost://",
         ];
         for url in urls {
-            let error = from_url(url).expect_err(url);
-            assert!(!error.is_transient(), "{url}");
-            let shown = format!("{error} {error:?}");
+            let shown = match from_url(url) {
+                Ok(broker) => format!("{broker:?} {}", broker.location()),
+                Err(error) => {
+                    assert!(!error.is_transient(), "{url}");
+                    format!("{error} {error:?}")
+                }
+            };
             assert!(
                 !shown.contains("p%40ss") && !shown.contains("p@ss"),
                 "{shown}"
